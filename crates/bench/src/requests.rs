@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use testkit::requests::{Crowd, Requests};
+use testkit::requests::{RequestLoad, Requests};
 
 use crate::Result;
 use crate::engine_servers::EngineServers;
@@ -28,7 +28,7 @@ pub(crate) fn run(pinning: &Pinning, json: bool) -> Result<()> {
     let program = std::env::current_exe()?;
     for (clients, turns, held) in CROWDS {
         let hold = if held == 0 { Duration::ZERO } else { HOLD };
-        let crowd = Crowd { processes: PROCESSES, clients, turns, hold, held };
+        let crowd = RequestLoad { processes: PROCESSES, clients, turns, hold, held };
         let servers = EngineServers::of(Engine::Redis, false);
         let worker = || {
             let mut command = Command::new(&program);
@@ -50,7 +50,7 @@ pub(crate) fn work(crowd: &[String]) -> Result<()> {
 }
 
 /// The number of long holds.
-fn held_turns(crowd: &Crowd) -> u32 {
+fn held_turns(crowd: &RequestLoad) -> u32 {
     if crowd.hold.is_zero() { 0 } else { PROCESSES * crowd.held.min(crowd.clients * crowd.turns) }
 }
 
@@ -58,7 +58,7 @@ fn is_met(requests: &Requests) -> bool {
     requests.per_acquisition() <= requests.allowed
 }
 
-fn line(crowd: &Crowd, requests: &Requests) -> String {
+fn line(crowd: &RequestLoad, requests: &Requests) -> String {
     let held = match held_turns(crowd) {
         0 => "none".to_owned(),
         turns => format!("{turns} x {} ms", crowd.hold.as_millis()),
@@ -70,7 +70,7 @@ fn line(crowd: &Crowd, requests: &Requests) -> String {
     format!("{}   goal: {word}", cells.map(|cell| format!("{cell:>19}")).concat())
 }
 
-fn object(crowd: &Crowd, pinning: &Pinning, requests: &Requests) -> String {
+fn object(crowd: &RequestLoad, pinning: &Pinning, requests: &Requests) -> String {
     format!(
         "{{\"workload\":\"requests\",\"engine\":\"redis\",\"clients\":{},\"processes\":{PROCESSES},\"hold ms\":{},\"held turns\":{},\"pinned\":{},\"acquisitions\":{},\"seconds\":{},\"calls/acquisition\":{},\"at most\":{},\"met\":{}}}",
         requests.clients,

@@ -3,6 +3,6 @@
 #include <unistd.h>
 
 void sync(void) {
-    /* That it may fail is seen by whoever waits for the child. */
+    /* A failure shows when the parent waits for the child. */
     (void)!fork();
 }

@@ -1,4 +1,4 @@
-//! A case's share of the machine, if something schedules the cases: `./test` does, `cargo test` alone does not.
+//! A case's share of the machine. `./test` schedules cases by it; under plain `cargo test` nothing does.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -18,10 +18,10 @@ pub fn announce(cases: usize) {
     }
 }
 
-/// Waits until so many hundredths of a core are free for this case.
+/// Waits until this many hundredths of a core are free for the case.
 ///
 /// # Panics
-/// If the scheduler is gone: its other tests are over too.
+/// If the scheduler is gone: then its other tests have ended too.
 pub fn share(cores: u32, case: &str) -> Option<Share> {
     let socket = std::env::var_os(VARIABLE)?;
     let mut stream = UnixStream::connect(socket).expect("the scheduler listens");

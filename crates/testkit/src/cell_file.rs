@@ -1,7 +1,8 @@
-//! The calls on a cell as lines of text, for other processes.
+//! The calls on a cell as lines of text, shared between processes.
 //!
-//! `12345 12399 wrote 7 6162 8`: when it began and ended in microseconds, what it was; the version seen, the value in
-//! hexadecimal digits, and the version it got, `changed` or `?`. `12345 12399 read 8 6162`, or `read none`.
+//! `12345 12399 wrote 7 6162 8` is one call: its start and end in microseconds, its kind, the version it saw,
+//! the value in hexadecimal digits, and the version it wrote, `changed` or `?`. A read is `12345 12399 read 8
+//! 6162`, or `read none`.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
@@ -15,8 +16,8 @@ use crate::cell_history::{Did, Operation};
 
 const START: Moment = Moment::from_micros(0);
 
-/// A file that many processes append to. Every call is one write of one line: a write before it is sent, too, so that a process
-/// that is killed leaves none out.
+/// A file to which many processes append. Every call is one `write` of one line. A write is also recorded
+/// before it is sent, so that a killed process omits none.
 pub(crate) struct CellFile(File);
 
 impl CellFile {
@@ -31,7 +32,7 @@ impl CellFile {
         assert_eq!(written, line.len(), "the cell's history takes whole lines");
     }
 
-    /// What was answered, and what was begun and was not.
+    /// Calls that were answered, and calls that began without an answer.
     pub(crate) fn read(path: &Path) -> Vec<Operation> {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let whole = text.lines().filter_map(|line| line.strip_suffix(" ."));
@@ -46,7 +47,7 @@ impl CellFile {
     }
 }
 
-/// Nobody writes a value twice.
+/// No value is written twice.
 fn written(operation: &Operation) -> Option<Vec<u8>> {
     match &operation.did {
         Did::Wrote { value, .. } => Some(value.clone()),
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_begun_and_not_answered_may_have_acted() {
+    fn an_unanswered_call_may_have_taken_effect() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let record = CellFile::open(file.path());
         let wrote = |value: &str, ended: Moment, answer: Option<Written>| {

@@ -1,6 +1,6 @@
-//! Who read and wrote a cell, and when; and whether one cell at one place could have answered so.
+//! The reads and writes of one cell, and a check that they are linearizable.
 //!
-//! Versions give the order of all writes, so that nothing has to be searched for: every answer names its place in it.
+//! Versions give the order of all writes, so no search is needed: every answer names its place in that order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,36 +18,36 @@ pub struct Operation {
     pub began: Moment,
     /// After it was answered.
     pub ended: Moment,
-    /// What it was.
+    /// The call and its answer.
     pub did: Did,
 }
 
-/// What a call was answered.
+/// A call with its answer.
 #[derive(Clone, Debug)]
 pub enum Did {
     /// A read.
     Read(CellState),
-    /// A write of this value, to whoever saw this version.
+    /// A write of this value, conditional on this version.
     Wrote {
-        /// What it saw.
+        /// The version that the write expected.
         seen: Version,
-        /// What it wrote.
+        /// The written value.
         value: Vec<u8>,
-        /// The answer; `None` if it may or may not have acted.
+        /// The answer; `None` if it is unknown whether the write took effect.
         answer: Option<Written>,
     },
 }
 
-/// All calls on one cell that nobody deletes.
+/// All calls on one cell that is never deleted.
 #[derive(Default)]
 pub struct CellHistory {
     operations: Mutex<Vec<Operation>>,
-    /// Where other processes write theirs as well.
+    /// The file to which other processes write their calls as well.
     file: Option<CellFile>,
 }
 
 impl CellHistory {
-    /// Writes all down in a file that many processes may append to.
+    /// Records all calls in a file to which many processes may append.
     ///
     /// # Panics
     /// If the file cannot be opened.
@@ -55,7 +55,8 @@ impl CellHistory {
         Self { operations: Mutex::default(), file: Some(CellFile::open(path)) }
     }
 
-    /// Reads what [`CellHistory::shared`] wrote. What was begun and not answered may or may not have acted.
+    /// Reads the file written by [`CellHistory::shared`]. A call that began and was not answered may or may
+    /// not have taken effect.
     ///
     /// # Panics
     /// If the file cannot be read.
@@ -63,10 +64,10 @@ impl CellHistory {
         Self { operations: Mutex::new(CellFile::read(path)), file: None }
     }
 
-    /// Reads, and writes it down.
+    /// Reads the cell and records the call.
     ///
     /// # Errors
-    /// The cell's own, which says nothing of it.
+    /// The error of [`Cell::get`]; a failed read is not recorded.
     pub async fn get(&self, cell: &Cell) -> Result<CellState> {
         let began = Clock::boottime().now();
         let found = cell.get().await?;
@@ -74,10 +75,10 @@ impl CellHistory {
         Ok(found)
     }
 
-    /// Writes, and writes it down.
+    /// Writes the cell and records the call.
     ///
     /// # Errors
-    /// The cell's own.
+    /// The error of [`Cell::set_if`].
     pub async fn set_if(&self, cell: &Cell, seen: Version, value: &[u8]) -> Result<Written> {
         let began = Clock::boottime().now();
         if let Some(file) = &self.file {
@@ -93,35 +94,37 @@ impl CellHistory {
         answer
     }
 
-    /// Adds what somebody else saw.
+    /// Records a call of another client.
     pub fn note(&self, began: Moment, did: Did) {
         let operation = Operation { began, ended: Clock::boottime().now(), did };
         match &self.file {
             Some(file) => file.note(&operation),
-            None => self.operations.lock().expect("no panic here").push(operation),
+            None => {
+                self.operations.lock().expect("no thread panicked while holding the lock").push(operation)
+            }
         }
     }
 
-    /// What is wrong with it, if something is.
+    /// Checks the recorded calls.
     ///
     /// # Errors
     /// The first violation, in words.
     pub fn check(&self) -> Result<(), String> {
-        check(&self.operations.lock().expect("no panic here"))
+        check(&self.operations.lock().expect("no thread panicked while holding the lock"))
     }
 
     /// How many calls were answered.
     pub fn len(&self) -> usize {
-        self.operations.lock().expect("no panic here").len()
+        self.operations.lock().expect("no thread panicked while holding the lock").len()
     }
 
-    /// Whether nothing was asked.
+    /// Whether no call was recorded.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Whether one cell at one place, that nobody deletes, could have answered so.
+/// Checks that a single cell, never deleted, could have given these answers (linearizability).
 ///
 /// # Errors
 /// The first violation, in words.
@@ -134,7 +137,8 @@ pub fn check(operations: &[Operation]) -> Result<(), String> {
     in_real_time(operations)
 }
 
-/// What was surely written, by version. Nobody's write is another's, and one at most followed each version.
+/// The writes that certainly took effect, by version. No two clients write the same value, and at most one
+/// write follows each version.
 fn writes(operations: &[Operation]) -> Result<BTreeMap<Version, &[u8]>, String> {
     let (mut written, mut followed) = (BTreeMap::new(), BTreeSet::new());
     for operation in operations {
@@ -161,7 +165,7 @@ fn maybe_written(operation: &Operation) -> Option<&[u8]> {
     }
 }
 
-/// Whether somebody did what it was answered.
+/// Checks that every answer is explained by a write.
 fn explained(
     operation: &Operation,
     operations: &[Operation],
@@ -189,7 +193,7 @@ fn explained(
     }
 }
 
-/// Whoever asks later sees no less.
+/// Checks that a later call sees no older version.
 fn in_real_time(operations: &[Operation]) -> Result<(), String> {
     let mut by_end: Vec<_> = operations.iter().collect();
     by_end.sort_by_key(|operation| operation.ended);
@@ -210,7 +214,8 @@ fn in_real_time(operations: &[Operation]) -> Result<(), String> {
     Ok(())
 }
 
-/// The version it found, if that is known, and the newest that there surely was when it was answered.
+/// The version that the call found, if known, and a lower bound of the newest version at the time of the
+/// answer.
 fn places(did: &Did) -> (Option<Version>, Version) {
     match did {
         Did::Read(state) => (Some(state.version), state.version),
@@ -240,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_cell_could_have_answered_is_fine() {
+    fn answers_of_a_single_cell_pass() {
         let fine = [
             at(1, 9, Did::Read(CellState::ABSENT)),
             at(2, 3, write(0, "a", Some(5))),

@@ -1,4 +1,5 @@
-//! What proves the locks: engines under test, the cases every one of them must pass, and the faults they must survive.
+//! The proof of the locks: engines under test, the conformance cases of every engine, and the faults that an
+//! engine must survive.
 //!
 //! To add an engine, write a [`Fixture`] in `fixtures/` and add its line to [`for_each_engine!`].
 
@@ -6,36 +7,31 @@ pub mod budget;
 pub mod cases;
 mod cell_file;
 pub mod cell_history;
-pub mod company;
-pub mod crowd;
-pub mod cut;
-pub mod diary;
+pub mod drop_at_poll;
+pub mod faulty_engine;
 pub mod fixture;
 pub mod fixtures;
-pub mod flaky;
 pub mod guarantees_page;
+pub mod harness;
 pub mod history;
-pub mod in_vain;
-pub mod line;
-pub mod play;
-pub mod proxy;
+pub mod log_capture;
+pub mod memory_probe;
+pub mod network;
+pub mod plain_sql_client;
 pub mod python;
-pub mod recorder;
+pub mod recording_engine;
 pub mod requests;
-pub mod rivals;
-pub mod rows;
+pub mod scenarios;
+pub mod scripted_process;
 pub mod seed;
 pub mod servers;
-pub mod service;
 pub mod shim;
-pub mod short_process;
 pub mod simulation;
-pub mod stage;
 pub mod store;
-pub mod subject;
-pub mod victim;
-pub mod wire;
-pub mod worker;
+pub mod unclean_exit;
+pub mod unreachable_claims;
+pub mod worker_process;
+pub mod workload;
 
 pub use fixture::Fixture;
 

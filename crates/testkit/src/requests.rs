@@ -1,7 +1,8 @@
-//! How many requests a contended lock costs its server: counted by the server, over clients in several processes.
+//! The number of requests that a contended lock costs its server, counted by the server, with clients in
+//! several processes.
 //!
-//! Every client takes its turns and ends, and the count is of everything from the first claim to the last release, so
-//! that nothing falls between two looks.
+//! Every client takes its turns and ends. The count covers everything from the first claim to the last
+//! release, so that no request falls between two samples.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -14,48 +15,50 @@ use latchwork::{Client, Lock};
 
 use crate::servers::{EtcdServer, RedisServer, ZooKeeperServer};
 
-/// The one lock that all want.
+/// The lock that all clients contend for.
 const NAME: &str = "requests";
 
-/// Who wants the lock, and for how long. Each client has a connection of its own, and local passes are off.
+/// The clients that contend for the lock, and for how long. Each client has a connection of its own, and
+/// local handoff is off.
 #[derive(Clone, Copy, Debug)]
-pub struct Crowd {
-    /// Processes.
+pub struct RequestLoad {
+    /// The number of processes.
     pub processes: u32,
-    /// Clients in each.
+    /// The clients in each process.
     pub clients: u32,
-    /// Turns of each client.
+    /// The turns of each client.
     pub turns: u32,
-    /// How long a turn lasts.
+    /// The length of a turn.
     pub hold: Duration,
-    /// How many turns of each process last so long. The others last no longer than they must, or a large crowd would
-    /// take for ever.
+    /// The turns of each process that last this long. The others are as short as possible, because a run with
+    /// many clients would otherwise take too long.
     pub held: u32,
 }
 
-/// A server that counts what it is asked.
-pub trait Counts {
-    /// Requests for a turn of one who had to wait, from the claim to the release.
+/// A server that counts its requests.
+pub trait CountsRequests {
+    /// The requests for one turn of a client that had to wait, from the claim to the release.
     const TURN: f64;
-    /// Signs of life of one client in a second.
+    /// The heartbeats of one client per second.
     const BEATS: f64;
-    /// What a client asks for once, when it begins.
+    /// The requests of a client at its start.
     const BEGINNING: f64;
 
-    /// Where it is, for clients.
+    /// The URL for clients.
     fn url(&self) -> String;
 
-    /// How many requests it has answered, since it began or since any moment in between.
+    /// The number of requests answered so far, counted from any fixed moment.
     fn count(&self) -> u64;
 
-    /// How often it has told somebody that what it watches is gone, counted likewise; `None` if it does not say.
+    /// The number of watch notifications sent so far, counted likewise; `None` if the server does not report
+    /// it.
     fn told(&self) -> Option<u64> {
         None
     }
 }
 
-/// A claim and a release: it hands the lock over by itself.
-impl Counts for RedisServer {
+/// A claim and a release: the server hands the lock over by itself.
+impl CountsRequests for RedisServer {
     const TURN: f64 = 2.0;
     const BEATS: f64 = 1.0;
     const BEGINNING: f64 = 0.0;
@@ -69,8 +72,8 @@ impl Counts for RedisServer {
     }
 }
 
-/// A claim, a look when the watch stands, a look when the one before is gone, and a release.
-impl Counts for EtcdServer {
+/// A claim, a check once the watch is set, a check when the predecessor is gone, and a release.
+impl CountsRequests for EtcdServer {
     const TURN: f64 = 4.0;
     const BEATS: f64 = 0.25;
     const BEGINNING: f64 = 1.0;
@@ -84,20 +87,22 @@ impl Counts for EtcdServer {
     }
 }
 
-/// The node and a list of the others; the first and the nearest of these; watches for the nearest and for itself; a list
-/// when the nearest is gone; and the release. One more for those who look while the queue moves, and look again.
-impl Counts for ZooKeeperServer {
+/// The creation of the node and a list of the others; reads of the first and of the nearest predecessor;
+/// watches on the nearest and on the own node; a list when the nearest is gone; and the release. One more for
+/// clients that look while the queue moves and have to look again.
+impl CountsRequests for ZooKeeperServer {
     const TURN: f64 = 9.0;
-    /// A sign of life in every fifth of a session, and a look at three nodes in every third.
+    /// A heartbeat in every fifth of a session, and a read of three nodes in every third.
     const BEATS: f64 = 0.25 + 0.45;
-    /// Whoever finds that the lock's own node is not there has asked for two things in vain, and makes it.
+    /// A client that finds the lock's own node missing has sent two requests to no effect, and creates the
+    /// node.
     const BEGINNING: f64 = 3.0;
 
     fn url(&self) -> String {
         format!("zookeeper://{}", self.members()[0].address())
     }
 
-    /// Signs of life are requests, too.
+    /// Heartbeats count as requests, too.
     fn count(&self) -> u64 {
         self.members()[0].figure("zk_packets_received")
     }
@@ -107,76 +112,78 @@ impl Counts for ZooKeeperServer {
     }
 }
 
-/// What a crowd cost.
+/// The requests that a load cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Requests {
-    /// How often somebody got the lock.
+    /// The number of acquisitions.
     pub acquisitions: u64,
-    /// How often the server was asked for something.
+    /// The number of requests to the server.
     pub calls: u64,
-    /// How often it may be, for one acquisition.
+    /// The allowed number of requests per acquisition.
     pub allowed: f64,
-    /// How often it told somebody that what it watches is gone, if it says.
+    /// The number of watch notifications, if the server reports it.
     pub told: Option<u64>,
-    /// How many clients there were.
+    /// The number of clients.
     pub clients: u64,
-    /// From the first claim to the last release.
+    /// The time from the first claim to the last release.
     pub taken: Duration,
 }
 
 impl Requests {
-    /// Lets a crowd at the lock and counts. `worker` is a program that calls [`work`] with the arguments it is given.
+    /// Runs the load against the server and counts its requests. `worker` is a program that calls [`work`]
+    /// with the arguments appended to its command.
     ///
     /// # Panics
-    /// If a process fails, or does fewer turns than it should.
-    pub fn of<S: Counts>(crowd: &Crowd, server: &S, worker: impl Fn() -> Command) -> Self {
+    /// If a process fails, or takes fewer turns than it should.
+    pub fn of<S: CountsRequests>(load: &RequestLoad, server: &S, worker: impl Fn() -> Command) -> Self {
         let url = server.url();
         let mut processes: Vec<_> =
-            (0..crowd.processes).map(|_| Process::start(worker().args(crowd.args(&url)))).collect();
+            (0..load.processes).map(|_| LoadProcess::start(worker().args(load.args(&url)))).collect();
         processes.iter_mut().for_each(|process| process.expect("ready"));
         let (before, told_before) = (server.count(), server.told());
         let begun = Clock::boottime().now();
-        processes.iter_mut().for_each(Process::let_go);
+        processes.iter_mut().for_each(LoadProcess::let_go);
         processes.iter_mut().for_each(|process| process.expect("done"));
         let taken = Clock::boottime().now().since(begun);
-        let clients = u64::from(crowd.processes) * u64::from(crowd.clients);
-        let acquisitions = clients * u64::from(crowd.turns);
+        let clients = u64::from(load.processes) * u64::from(load.clients);
+        let acquisitions = clients * u64::from(load.turns);
         let each = clients as f64 / acquisitions as f64;
-        // All that every client may do beside its turns.
+        // Everything that each client may send besides its turns.
         let allowed = S::TURN + each * (S::BEGINNING + S::BEATS * taken.as_secs_f64());
         let calls = server.count() - before;
         let told = server.told().zip(told_before).map(|(told, before)| told - before);
         Self { acquisitions, calls, allowed, told, clients, taken }
     }
 
-    /// Calls for one acquisition.
+    /// Requests per acquisition.
     pub fn per_acquisition(&self) -> f64 {
         self.calls as f64 / self.acquisitions as f64
     }
 }
 
-impl Crowd {
+impl RequestLoad {
     fn args(&self, url: &str) -> [String; 5] {
         let millis = self.hold.as_millis().to_string();
         [url.to_owned(), self.clients.to_string(), self.turns.to_string(), millis, self.held.to_string()]
     }
 }
 
-/// The part of one process; its arguments are those that [`Requests::of`] adds to the command.
+/// The main function of one load process. Its arguments are those that [`Requests::of`] appends to the
+/// command.
 ///
 /// # Panics
-/// If they are not, or a lock cannot be had.
+/// If the arguments are different, or a lock cannot be acquired.
 pub async fn work(args: &[&str]) {
     let [url, numbers @ ..] = args else { panic!("the arguments begin with a URL") };
     let numbers: Vec<u32> = numbers.iter().map(|number| number.parse().expect("a number")).collect();
     let [clients, turns, millis, held] = numbers[..] else { panic!("four numbers follow the URL") };
     let mut connected = Vec::new();
     for _ in 0..clients {
-        connected.push(latchwork::connect(url).await.expect("the server is there"));
+        connected.push(latchwork::connect(url).await.expect("the server accepts the connection"));
     }
     println!("ready");
     std::io::stdin().read_line(&mut String::new()).expect("the pipe works");
-    let hold = Arc::new(Hold { span: Duration::from_millis(millis.into()), left: AtomicU32::new(held) });
+    let hold = Arc::new(HoldTime { span: Duration::from_millis(millis.into()), left: AtomicU32::new(held) });
     let tasks: Vec<_> =
         connected.iter().map(|client| tokio::spawn(take_turns(lock(client), turns, hold.clone()))).collect();
     for task in tasks {
@@ -189,21 +196,21 @@ fn lock(client: &Client) -> Lock {
     client.lock(NAME).local_handoff(false)
 }
 
-async fn take_turns(lock: Lock, turns: u32, hold: Arc<Hold>) {
+async fn take_turns(lock: Lock, turns: u32, hold: Arc<HoldTime>) {
     for _ in 0..turns {
-        let guard = lock.acquire().await.expect("the lock comes free");
+        let guard = lock.acquire().await.expect("the lock becomes free");
         hold.hold().await;
         guard.release().await.expect("held until here");
     }
 }
 
-/// How long turns last.
-struct Hold {
+/// The length of turns.
+struct HoldTime {
     span: Duration,
     left: AtomicU32,
 }
 
-impl Hold {
+impl HoldTime {
     async fn hold(&self) {
         let one_less = |left: u32| left.checked_sub(1);
         if !self.span.is_zero()
@@ -214,14 +221,14 @@ impl Hold {
     }
 }
 
-/// A process of the crowd. Killed when dropped.
-struct Process {
+/// A process of the load. Killed when dropped.
+struct LoadProcess {
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
 }
 
-impl Process {
+impl LoadProcess {
     fn start(command: &mut Command) -> Self {
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = child.expect("the worker starts");
@@ -237,13 +244,13 @@ impl Process {
     fn expect(&mut self, word: &str) {
         let mut line = String::new();
         self.stdout.read_line(&mut line).expect("the pipe works");
-        assert_eq!(line.trim_end(), word, "a process of the crowd failed");
+        assert_eq!(line.trim_end(), word, "a process of the load failed");
     }
 }
 
-impl Drop for Process {
+impl Drop for LoadProcess {
     fn drop(&mut self) {
-        // An error means that it is gone already.
+        // An error means that the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

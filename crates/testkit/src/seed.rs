@@ -1,4 +1,4 @@
-//! Randomness that can be repeated.
+//! Reproducible randomness.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct Seed(u64);
 
 impl Seed {
-    /// Starts from a number.
+    /// A generator with this seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -27,12 +27,12 @@ impl Seed {
         self.number() % limit
     }
 
-    /// True this often, out of a hundred.
+    /// True with this chance in percent.
     pub fn percent(&mut self, chance: u8) -> bool {
         self.below(100) < u64::from(chance)
     }
 
-    /// A span within these limits, in whole microseconds.
+    /// A random span within these limits, in whole microseconds.
     pub fn span(&mut self, limits: &RangeInclusive<Duration>) -> Duration {
         let width = limits.end().saturating_sub(*limits.start()).as_micros() as u64;
         *limits.start() + Duration::from_micros(self.below(width + 1))

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-/// The library after which `sync()` forks.
+/// The library in which `sync()` forks.
 pub fn fork() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| compile("fork", include_str!("../shim/fork.c")))
@@ -21,14 +21,14 @@ pub fn heap() -> &'static Path {
     LIBRARY.get_or_init(|| compile("heap", include_str!("../shim/heap.c")))
 }
 
-/// The clocks of the processes that are started with them.
+/// Clocks of the processes that are started with them.
 pub struct Clocks {
     folder: TempDir,
     offsets: File,
 }
 
 impl Clocks {
-    /// Clocks that go right, until they are moved.
+    /// Clocks that show the correct time until they are moved.
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let offsets = File::create(folder.path().join("offsets")).expect("the folder is ours");
@@ -36,23 +36,23 @@ impl Clocks {
         Self { folder, offsets }
     }
 
-    /// The library that reads them.
+    /// The library that applies the offsets.
     pub fn library(&self) -> &'static Path {
         static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
         LIBRARY.get_or_init(|| compile("clock", include_str!("../shim/clock.c")))
     }
 
-    /// What tells the library where they are.
+    /// The environment variable that tells the library where the offsets are.
     pub fn variable(&self) -> (&'static str, PathBuf) {
         ("TESTKIT_CLOCKS", self.folder.path().join("offsets"))
     }
 
-    /// How far the wall clock is from where it should be.
+    /// Sets the offset of the wall clock.
     pub fn move_wall(&self, millis: i64) {
         self.set(0, millis);
     }
 
-    /// How far the time since boot is from where it should be.
+    /// Sets the offset of the time since boot.
     pub fn move_boot(&self, millis: i64) {
         self.set(8, millis);
     }
@@ -68,7 +68,8 @@ impl Default for Clocks {
     }
 }
 
-/// Made beside the test's own binary, and renamed when it is whole: another test may be making the same.
+/// Compiles the library beside the test's own binary. It is renamed once it is complete, because another test
+/// may be compiling the same library.
 fn compile(name: &str, source: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let folder = test.parent().expect("a file has a folder");

@@ -6,34 +6,34 @@ use std::path::Path;
 
 use latchwork::Token;
 
-/// A value in a file, with the greatest token that was ever accepted for it.
+/// A value in a file, with the greatest token accepted so far.
 pub struct Store {
     file: File,
 }
 
-/// What a store made of a write.
+/// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     /// The value is stored.
     Accepted,
-    /// A greater token was here before.
+    /// A greater token was accepted before.
     Refused {
         /// The greatest token so far.
         seen: u64,
     },
 }
 
-/// What a store contains.
+/// The content of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
-    /// The greatest token that was ever accepted.
+    /// The greatest token accepted so far.
     pub seen: u64,
     /// The value that was stored last.
     pub value: String,
 }
 
 impl Store {
-    /// Opens the store, which every process opens for itself; it is empty at first.
+    /// Opens the store; every process opens it for itself. A new store is empty.
     ///
     /// # Panics
     /// If the file cannot be opened.
@@ -54,12 +54,12 @@ impl Store {
         })
     }
 
-    /// Stores `value` as a resource does that knows nothing of tokens.
+    /// Stores `value` without a check, as a resource without tokens does.
     pub fn write_unchecked(&mut self, value: &str) {
         self.change(|content| value.clone_into(&mut content.value));
     }
 
-    /// What it contains now.
+    /// The current content.
     pub fn read(&mut self) -> Content {
         self.change(|content| content.clone())
     }

@@ -1,5 +1,6 @@
-//! Fixture by case, one line each. A case for something that an engine cannot do, by its guarantees, does not exist for that
-//! engine; a table says what that is. A missing server is a failure.
+//! The conformance suite: every case on every fixture, one line each. A case that needs a feature the engine
+//! lacks, according to its guarantees, does not exist for that engine; a table lists what was left out. A
+//! missing server is a failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, RwLock};
@@ -12,9 +13,9 @@ use testkit::servers::pool::EndsAll;
 use testkit::{Fixture, cases, for_each_engine};
 
 const CASE_LIMIT: Duration = Duration::from_secs(120);
-/// Held exclusively by cases that no other may disturb.
+/// Held exclusively by cases that must run alone.
 static SERVER: RwLock<()> = RwLock::new(());
-/// Schemes that lead to an engine which has a fixture under its usual scheme; `postgres_faults` connects with them.
+/// Schemes of an engine that has a fixture under its usual scheme; `postgres_faults` connects with them.
 const OTHER_SPELLINGS: [&str; 2] = ["postgresql", "postgresql+tls"];
 const CONTRACT: &str = concat!(
     include_str!("../../latchwork/src/engine/mod.rs"),
@@ -25,9 +26,9 @@ fn main() {
     if std::env::args().nth(1).as_deref() == Some("--kinds") {
         return print_kinds();
     }
-    // Before any server starts: what it does not understand ends the process.
+    // Before any server starts: an unknown argument ends the process.
     let mut arguments = Arguments::from_args();
-    // Most of a case is waiting for leases to end.
+    // Most cases spend their time waiting for leases to end.
     arguments.test_threads.get_or_insert(12);
     let pooled = EndsAll;
     let (mut trials, mut alone_trials) = (Vec::new(), Vec::new());
@@ -66,7 +67,7 @@ fn main() {
             .then_some(())
             .ok_or(format!("rules {written:?}, cases {rules:?}").into())
     }));
-    // Last of all, or the others would wait for each of them, and each of them for the slowest of the others.
+    // Last, or the other cases would wait for each of them, and each of them for the slowest of the others.
     trials.append(&mut alone_trials);
     if !arguments.list && !arguments.exact {
         print!("{}", Coverage::table(&coverage));
@@ -79,7 +80,7 @@ fn main() {
     };
     testkit::budget::announce(trials.iter().filter(is_wanted).count());
     let conclusion = libtest_mimic::run(&arguments, trials);
-    // Nothing is dropped by an exit.
+    // `exit` drops nothing.
     drop(pooled);
     conclusion.exit();
 }
@@ -90,11 +91,11 @@ fn is_wanted<F: Fixture>(kind: &Kind, filter: Option<&str>) -> bool {
     cases::all::<F>().iter().any(|case| format!("{}::{}", kind.name, case.name).contains(filter))
 }
 
-/// What is asked of one way to reach an engine.
+/// The cases that ran for one way to reach an engine.
 struct Coverage {
     kind: &'static str,
     cases: usize,
-    /// What it cannot do, and how many cases that would take.
+    /// The missing features, and the number of cases that need them.
     cannot: BTreeMap<&'static str, usize>,
     /// Cases that do not depend on how the engine is reached, and run for another kind of it.
     elsewhere: usize,
@@ -120,7 +121,7 @@ impl Coverage {
     }
 }
 
-/// One name a line. No server is started for it.
+/// Prints one name per line, without starting a server.
 fn print_kinds() {
     macro_rules! print {
         ($fixture:ty) => {
@@ -130,7 +131,7 @@ fn print_kinds() {
     for_each_engine!(print);
 }
 
-/// Its cases, each with whether no other may run beside it.
+/// The cases of a kind, each with whether it must run alone.
 fn trials_of<F: Fixture>(kind: &'static Kind) -> (Vec<(bool, Trial)>, Coverage) {
     let promised = F::guarantees();
     let probe = runtime().block_on(F::begin_as(kind));

@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use latchwork::clock::Clock;
 use latchwork::{Client, Guard};
+use testkit::memory_probe::MemoryProbe;
 use testkit::servers::{
     EtcdOptions, EtcdServer, MariadbOptions, MariadbServer, MemcachedOptions, MemcachedServer,
     PostgresOptions, PostgresServer, RedisOptions, RedisServer, ZooKeeperOptions, ZooKeeperServer,
 };
-use testkit::victim::Victim;
 
 /// The number of measured tries, unless the environment sets another.
 const TRIES: u64 = 1_500;
-/// Time limit for a round of tries on a busy machine, and for each of them: some open a connection.
+/// Time limit for a round of tries on a busy machine, and for each try: some open a connection.
 const PATIENCE: Duration = Duration::from_secs(600);
 const PATIENCE_EACH: Duration = Duration::from_millis(50);
 
-/// The victim's answer for a lock that is held by another client.
+/// The process's answer for a lock that is held by another client.
 const HELD: &str = "held by another";
 
 fn tries() -> u64 {
@@ -28,24 +28,24 @@ fn tries() -> u64 {
 }
 
 /// A connected client in a process of its own.
-async fn victim(url: &str) -> Victim {
-    let mut victim = Victim::counted(url);
-    assert_eq!(victim.ask("connect", PATIENCE).await, "ok", "{url}");
-    victim
+async fn probe(url: &str) -> MemoryProbe {
+    let mut probe = MemoryProbe::counted(url);
+    assert_eq!(probe.ask("connect", PATIENCE).await, "ok", "{url}");
+    probe
 }
 
 /// Makes tries fail, and counts the bytes that they leave behind.
-async fn leaves_nothing(what: &str, victim: &mut Victim, why: &str) {
+async fn leaves_nothing(what: &str, probe: &mut MemoryProbe, why: &str) {
     // The first tries fill the caches and buffers before the count starts.
     let mut done = tries() / 3;
-    fails(what, victim, done, why).await;
+    fails(what, probe, done, why).await;
     // A buffer may grow late, but only once. A leak grows more in the second round, which is so long that no
     // table can have room for all of it.
     for count in [tries(), 4 * tries()] {
-        let (before, began) = (at_rest(victim).await, Clock::boottime().now());
-        fails(what, victim, count, why).await;
+        let (before, began) = (at_rest(probe).await, Clock::boottime().now());
+        fails(what, probe, count, why).await;
         let took = Clock::boottime().now().since(began);
-        let left = at_rest(victim).await - before;
+        let left = at_rest(probe).await - before;
         println!("{what}: {left} bytes are left of {count} tries, after {done}, in {took:?}");
         if left < count as i64 {
             return;
@@ -55,12 +55,12 @@ async fn leaves_nothing(what: &str, victim: &mut Victim, why: &str) {
     panic!("{what}: each try leaves something behind");
 }
 
-async fn fails(what: &str, victim: &mut Victim, count: u64, why: &str) {
-    // If the server was late, a try may have got its lock. That lock cannot be tried until it is given back,
-    // so there are other names.
+async fn fails(what: &str, probe: &mut MemoryProbe, count: u64, why: &str) {
+    // If the server was late, a try may have got its lock. That lock cannot be tried until it is released, so
+    // there are other names.
     let (names, least) = if why == HELD { (4, 0) } else { (64, count / 2) };
     let limit = PATIENCE + PATIENCE_EACH * u32::try_from(count).expect("fewer");
-    let answer = victim.ask(&format!("tries {count} {names} failing"), limit).await;
+    let answer = probe.ask(&format!("tries {count} {names} failing"), limit).await;
     let mut words = answer.splitn(3, ' ');
     let [failed, errors] = [(); 2].map(|()| words.next().and_then(|word| word.parse::<u64>().ok()));
     assert!(failed == Some(count) && errors >= Some(least), "{what}: {answer}");
@@ -69,39 +69,39 @@ async fn fails(what: &str, victim: &mut Victim, count: u64, why: &str) {
     assert!(is_late || words.next().is_some_and(|last| last.contains(why)), "{what}: {answer}");
 }
 
-/// Makes the first tries after a server was lost. They may have reached it: their locks are given back in the
+/// Makes the first tries after a server was lost. They may have reached it: their locks are released in the
 /// background, and cannot be tried meanwhile.
-async fn notices(victim: &mut Victim) {
-    victim.ask("tries 16 16 lost", PATIENCE).await;
+async fn notices(probe: &mut MemoryProbe) {
+    probe.ask("tries 16 16 lost", PATIENCE).await;
 }
 
-/// The victim's allocated bytes when its background work is done.
-async fn at_rest(victim: &Victim) -> i64 {
+/// The allocated bytes of the process when its background work is done.
+async fn at_rest(probe: &MemoryProbe) -> i64 {
     let mut least = i64::MAX;
     for _ in 0..15 {
         tokio::time::sleep(Duration::from_millis(20)).await;
-        least = least.min(victim.living_bytes());
+        least = least.min(probe.living_bytes());
     }
     least
 }
 
-/// Holds the locks that the victims try to take.
+/// Holds the locks that the processes try to acquire.
 async fn hold(url: &str) -> (Client, Vec<Guard>) {
-    let client = latchwork::connect(url).await.expect("the server is there");
+    let client = latchwork::connect(url).await.expect("the server accepts the connection");
     let mut guards = Vec::new();
     for at in 0..4 {
-        guards.push(client.lock(format!("failing/{at}")).acquire().await.expect("they are free"));
+        guards.push(client.lock(format!("failing/{at}")).acquire().await.expect("the locks are free"));
     }
     (client, guards)
 }
 
 /// Tries that find their lock held, then tries on a server that is down.
 async fn busy_and_down(what: &str, url: &str, kill: impl FnOnce()) {
-    let (held, mut victim) = (hold(url).await, victim(url).await);
-    leaves_nothing(&format!("{what}, busy"), &mut victim, HELD).await;
+    let (held, mut probe) = (hold(url).await, probe(url).await);
+    leaves_nothing(&format!("{what}, busy"), &mut probe, HELD).await;
     kill();
-    notices(&mut victim).await;
-    leaves_nothing(&format!("{what}, down"), &mut victim, "Unreachable").await;
+    notices(&mut probe).await;
+    leaves_nothing(&format!("{what}, down"), &mut probe, "Unreachable").await;
     // The locks are gone with the server.
     drop(held);
 }
@@ -113,53 +113,53 @@ fn list(addresses: impl Iterator<Item = SocketAddr>) -> String {
 /// Tries of a user that was deleted.
 async fn not_let_in(what: &str, servers: &[RedisServer], url: &str) {
     let tell = |words: &[&str]| servers.iter().for_each(|server| drop(server.command(words)));
-    tell(&["ACL", "SETUSER", "victim", "on", ">secret", "~*", "&*", "+@all"]);
-    let mut victim = victim(url).await;
-    // This closes the victim's connections.
-    tell(&["ACL", "DELUSER", "victim"]);
-    notices(&mut victim).await;
-    leaves_nothing(&format!("{what}, not let in"), &mut victim, "Denied").await;
+    tell(&["ACL", "SETUSER", "probe", "on", ">secret", "~*", "&*", "+@all"]);
+    let mut probe = probe(url).await;
+    // This closes the connections of the process.
+    tell(&["ACL", "DELUSER", "probe"]);
+    notices(&mut probe).await;
+    leaves_nothing(&format!("{what}, not let in"), &mut probe, "Denied").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redis_keeps_nothing_of_failed_tries() {
+async fn redis_leaks_nothing_on_failed_tries() {
     let server = [RedisServer::start(RedisOptions::default())];
     for options in ["", "?scheme=setnx", "?scheme=getset"] {
         let (what, at) = (format!("redis{options}"), server[0].address());
-        not_let_in(&what, &server, &format!("redis://victim:secret@{at}{options}")).await;
+        not_let_in(&what, &server, &format!("redis://probe:secret@{at}{options}")).await;
         busy_and_down(&what, &format!("redis://{at}{options}"), || server[0].kill()).await;
         server[0].restart();
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redlock_keeps_nothing_of_failed_tries() {
+async fn redlock_leaks_nothing_on_failed_tries() {
     let servers: Vec<_> = (0..3).map(|_| RedisServer::start(RedisOptions::default())).collect();
     let at = list(servers.iter().map(RedisServer::address));
-    not_let_in("redlock", &servers, &format!("redlock://victim:secret@{at}?quarantine=off")).await;
+    not_let_in("redlock", &servers, &format!("redlock://probe:secret@{at}?quarantine=off")).await;
     let kill = || servers.iter().for_each(RedisServer::kill);
     busy_and_down("redlock", &format!("redlock://{at}?quarantine=off"), kill).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn memcached_keeps_nothing_of_failed_tries() {
+async fn memcached_leaks_nothing_on_failed_tries() {
     let server = MemcachedServer::start(MemcachedOptions::default());
     let url = format!("memcached://{}?quarantine=off", server.address());
     busy_and_down("memcached", &url, || server.kill()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn etcd_keeps_nothing_of_failed_tries() {
+async fn etcd_leaks_nothing_on_failed_tries() {
     let options = EtcdOptions { grant: Some("app/".to_owned()), ..EtcdOptions::default() };
     let server = EtcdServer::start(options);
     let login = format!("etcd://app:s3cr%40t@{}", server.address());
-    let mut victim = victim(&format!("{login}?namespace=other/")).await;
-    leaves_nothing("etcd, denied", &mut victim, "Denied").await;
+    let mut probe = probe(&format!("{login}?namespace=other/")).await;
+    leaves_nothing("etcd, denied", &mut probe, "Denied").await;
     busy_and_down("etcd", &format!("{login}?namespace=app/"), || server.kill()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn zookeeper_keeps_nothing_of_failed_tries() {
+async fn zookeeper_leaks_nothing_on_failed_tries() {
     let server = ZooKeeperServer::start(ZooKeeperOptions::default());
     for options in ["", "?scheme=single"] {
         let member = &server.members()[0];
@@ -168,12 +168,12 @@ async fn zookeeper_keeps_nothing_of_failed_tries() {
             format!("zookeeper://two:2@{}{options}", member.address()),
         );
         if options.is_empty() {
-            // Creates nodes that another user may not touch.
+            // Creates nodes that another user may not access.
             for guard in hold(&one).await.1 {
                 guard.release().await.expect("held");
             }
-            let mut victim = victim(&other).await;
-            leaves_nothing("zookeeper, denied", &mut victim, "Denied").await;
+            let mut probe = probe(&other).await;
+            leaves_nothing("zookeeper, denied", &mut probe, "Denied").await;
         }
         busy_and_down(&format!("zookeeper{options}"), &one, || member.kill()).await;
         member.restart();
@@ -181,7 +181,7 @@ async fn zookeeper_keeps_nothing_of_failed_tries() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres_keeps_nothing_of_failed_tries() {
+async fn postgres_leaks_nothing_on_failed_tries() {
     let server = PostgresServer::start(PostgresOptions::default());
     let at = server.address();
     for scheme in ["row", "insert", "session"] {
@@ -189,13 +189,13 @@ async fn postgres_keeps_nothing_of_failed_tries() {
         if scheme == "row" {
             drop(hold(&url).await);
             let tables = "latchwork_lock, latchwork_claim";
-            server.psql(&format!("CREATE ROLE victim LOGIN; GRANT ALL ON {tables} TO victim"));
-            let mut victim = victim(&format!("postgres://victim@{at}/postgres")).await;
-            server.psql(&format!("REVOKE ALL ON {tables} FROM victim"));
-            leaves_nothing("postgres, denied", &mut victim, "Denied").await;
-            server.psql("ALTER ROLE victim NOLOGIN; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'victim'");
-            notices(&mut victim).await;
-            leaves_nothing("postgres, not let in", &mut victim, "Denied").await;
+            server.psql(&format!("CREATE ROLE probe LOGIN; GRANT ALL ON {tables} TO probe"));
+            let mut probe = probe(&format!("postgres://probe@{at}/postgres")).await;
+            server.psql(&format!("REVOKE ALL ON {tables} FROM probe"));
+            leaves_nothing("postgres, denied", &mut probe, "Denied").await;
+            server.psql("ALTER ROLE probe NOLOGIN; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'probe'");
+            notices(&mut probe).await;
+            leaves_nothing("postgres, not let in", &mut probe, "Denied").await;
         }
         busy_and_down(&format!("postgres {scheme}"), &url, || server.kill()).await;
         server.restart();
@@ -203,7 +203,7 @@ async fn postgres_keeps_nothing_of_failed_tries() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mysql_keeps_nothing_of_failed_tries() {
+async fn mysql_leaks_nothing_on_failed_tries() {
     let server = MariadbServer::start(MariadbOptions::default());
     let at = server.address();
     for scheme in ["row", "insert", "session"] {
@@ -211,17 +211,17 @@ async fn mysql_keeps_nothing_of_failed_tries() {
         if scheme == "row" {
             drop(hold(&url).await);
             let grants = |verb: &str, side: &str| {
-                let grant = |table: &str| format!("{verb} ALL ON locks.latchwork_{table} {side} victim;");
+                let grant = |table: &str| format!("{verb} ALL ON locks.latchwork_{table} {side} probe;");
                 server.sql(&[grant("lock"), grant("claim")].concat())
             };
-            server.sql("CREATE USER victim");
+            server.sql("CREATE USER probe");
             grants("GRANT", "TO");
-            let mut victim = victim(&format!("mariadb://victim@{at}/locks")).await;
+            let mut probe = probe(&format!("mariadb://probe@{at}/locks")).await;
             grants("REVOKE", "FROM");
-            leaves_nothing("mysql, denied", &mut victim, "Denied").await;
-            server.sql("ALTER USER victim ACCOUNT LOCK; KILL USER victim");
-            notices(&mut victim).await;
-            leaves_nothing("mysql, not let in", &mut victim, "Denied").await;
+            leaves_nothing("mysql, denied", &mut probe, "Denied").await;
+            server.sql("ALTER USER probe ACCOUNT LOCK; KILL USER probe");
+            notices(&mut probe).await;
+            leaves_nothing("mysql, not let in", &mut probe, "Denied").await;
         }
         busy_and_down(&format!("mysql {scheme}"), &url, || server.kill()).await;
         server.restart();
@@ -229,9 +229,9 @@ async fn mysql_keeps_nothing_of_failed_tries() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sqlite_keeps_nothing_of_failed_tries() {
+async fn sqlite_leaks_nothing_on_failed_tries() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let url = format!("sqlite:{}", folder.path().join("locks.db").display());
-    let (_held, mut victim) = (hold(&url).await, victim(&url).await);
-    leaves_nothing("sqlite, busy", &mut victim, HELD).await;
+    let (_held, mut probe) = (hold(&url).await, probe(&url).await);
+    leaves_nothing("sqlite, busy", &mut probe, HELD).await;
 }

@@ -1,4 +1,4 @@
-//! The protected side refuses a former holder: in a script of Redis, and in the user's own transaction.
+//! The protected resource refuses a former holder: in a Redis script, and in the user's own transaction.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use testkit::fixtures::{PostgresFixture, RedisFixture, SqliteFixture};
 use testkit::servers::Reply;
 use testkit::servers::pool::EndsAll;
 
-/// As docs/recipes.md has it.
+/// The statement from docs/recipes.md.
 const FENCED_WRITE: &str = "UPDATE report SET body = ?2, fence = ?1 WHERE id = 1 AND fence <= ?1";
 
-/// The token of one who lost its lock, and of the next holder.
+/// The tokens of a holder that lost its lock, and of the next holder.
 async fn two_tokens(client: &Client) -> (Token, Token) {
     let lock = client.lock("fenced").ttl(Duration::from_secs(20));
     let mut tokens = Vec::new();
     for _ in 0..2 {
         let guard = lock.acquire().await.expect("free");
-        tokens.push(guard.token().expect("it has one"));
+        tokens.push(guard.token().expect("the guard has a token"));
         guard.release().await.expect("held");
     }
     assert!(tokens[1] > tokens[0]);
@@ -30,7 +30,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn a_script_of_redis_refuses_a_former_holder() {
+fn a_redis_script_refuses_a_former_holder() {
     runtime().block_on(async {
         let _pooled = EndsAll;
         let fixture = RedisFixture::begin().await;
@@ -41,20 +41,20 @@ fn a_script_of_redis_refuses_a_former_holder() {
         };
         assert_eq!(set(&former.fixed_width(), "by the holder").integer(), 1);
         assert_eq!(set(&newest.fixed_width(), "by the next").integer(), 1);
-        assert_eq!(set(&former.fixed_width(), "by one who was paused").integer(), 0);
+        assert_eq!(set(&former.fixed_width(), "by a client that was paused").integer(), 0);
         assert_eq!(set(&newest.fixed_width(), "again").integer(), 1);
         assert_eq!(fixture.server().command(&["GET", "{report}"]).text(), "again");
-        // Neighbours that a double takes for the same number.
+        // Adjacent integers that a double cannot distinguish.
         let near = |number: u64| format!("{number:020}");
         assert_eq!(set(&near((1 << 60) + 1), "greater").integer(), 1);
         assert_eq!(set(&near(1 << 60), "less by one").integer(), 0);
-        // And what would not compare as text is not compared.
+        // A value that cannot be compared as text is refused.
         assert!(matches!(set("7", "short"), Reply::Error(why) if why.contains("20 digits")));
     });
 }
 
 #[test]
-fn a_transaction_of_sqlite_refuses_a_former_holder() {
+fn an_sqlite_transaction_refuses_a_former_holder() {
     runtime().block_on(async {
         let fixture = SqliteFixture::begin().await;
         let (former, newest) = two_tokens(&fixture.client().await).await;
@@ -70,13 +70,13 @@ fn a_transaction_of_sqlite_refuses_a_former_holder() {
         };
         assert_eq!(write(former, "by the holder"), 1);
         assert_eq!(write(newest, "by the next"), 1);
-        assert_eq!(write(former, "by one who was paused"), 0);
+        assert_eq!(write(former, "by a client that was paused"), 0);
         assert_eq!(write(newest, "again"), 1);
     });
 }
 
 #[test]
-fn a_transaction_of_postgres_refuses_a_former_holder() {
+fn a_postgres_transaction_refuses_a_former_holder() {
     runtime().block_on(async {
         let _pooled = EndsAll;
         let fixture = PostgresFixture::begin().await;

@@ -1,4 +1,4 @@
-//! Cells that other programs read, set, delete and make again; and what servers are left with by those who watched some.
+//! Cells that other programs read, set, delete and create again; and what watchers leave on the servers.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn value(cell: &Cell) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn etcdctl_reads_and_sets_what_is_in_a_cell() {
+async fn etcdctl_reads_and_sets_the_value_of_a_cell() {
     let _pooled = EndsAll;
     let fixture = EtcdFixture::begin().await;
     let cell = fixture.client().await.cell("shared/config");
@@ -30,7 +30,7 @@ async fn etcdctl_reads_and_sets_what_is_in_a_cell() {
     let told = timeout(PATIENCE, changes.next()).await.expect("told").expect("answers");
     assert_eq!(told.text().expect("text"), Some("theirs"));
     assert_eq!(cell.set_if(ours.version, "stale").await.expect("answers"), Written::Changed);
-    // Deleted and made again, it is etcd's own version 1 for the second time.
+    // After a deletion and a new creation, etcd's own version is 1 for the second time.
     etcdctl(&["del", &key]);
     etcdctl(&["put", &key, "anew"]);
     for old in [ours.version, told.version, Version::ABSENT] {
@@ -40,7 +40,7 @@ async fn etcdctl_reads_and_sets_what_is_in_a_cell() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_was_deleted_and_made_again_is_not_the_one_that_was_seen() {
+async fn a_node_that_was_deleted_and_created_again_is_another_version() {
     let _pooled = EndsAll;
     let fixture = ZooKeeperFixture::begin().await;
     let cell = fixture.client().await.cell("shared/config");
@@ -51,18 +51,18 @@ async fn a_node_that_was_deleted_and_made_again_is_not_the_one_that_was_seen() {
     admin.delete(&path).await;
     assert!(!timeout(PATIENCE, changes.next()).await.expect("told").expect("answers").is_set());
     assert_eq!(cell.set_if(old.version, "stale").await.expect("answers"), Written::Changed);
-    // Written as often as before, which is all that the server would compare.
+    // The number of writes is the same as before, which is all that the server would compare.
     let new = cell.update(|_| b"new".to_vec()).await.expect("answers");
     assert!(new.version > old.version && new.version.get() as u32 == old.version.get() as u32);
     assert_eq!(cell.set_if(old.version, "stale").await.expect("answers"), Written::Changed);
     assert_eq!(value(&cell).await.as_deref(), Some("new"));
-    // Cells are no locks: nobody who lists these sees them.
+    // Cells are not locks: they do not appear in a list of locks.
     let client = fixture.client().await;
     let locks = client.inspect(&latchwork::engine::Filter::Prefix(String::new())).await.expect("answers");
     assert!(locks.is_empty(), "{locks:?}");
 }
 
-/// Waits until the server, asked again and again, says so.
+/// Polls the server until a condition holds.
 async fn until(is_so: impl Fn() -> bool, what: &str) {
     let waiting = async {
         while !is_so() {
@@ -72,7 +72,7 @@ async fn until(is_so: impl Fn() -> bool, what: &str) {
     timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{what}"));
 }
 
-/// Two tasks that watch one cell, and nothing changes.
+/// Two tasks that watch one cell while nothing changes.
 async fn two_watchers(cell: &Cell) -> [tokio::task::JoinHandle<()>; 2] {
     let mut tasks = Vec::new();
     for _ in 0..2 {
@@ -86,8 +86,8 @@ async fn two_watchers(cell: &Cell) -> [tokio::task::JoinHandle<()>; 2] {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redis_is_not_asked_to_tell_of_a_cell_that_nobody_watches_any_more() {
-    // As a user who may do no more than the documentation says.
+async fn a_cell_without_watchers_is_unsubscribed_on_redis() {
+    // As a user with no more rights than the documentation lists.
     let _pooled = EndsAll;
     let acl = RedisFixture::KINDS.iter().find(|kind| kind.name == "redis-acl").expect("a kind");
     let fixture = RedisFixture::begin_as(acl).await;
@@ -112,11 +112,11 @@ async fn redis_is_not_asked_to_tell_of_a_cell_that_nobody_watches_any_more() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres_is_not_asked_to_tell_of_a_cell_that_nobody_watches_any_more() {
+async fn a_cell_without_watchers_is_unsubscribed_on_postgres() {
     let _pooled = EndsAll;
     let fixture = PostgresFixture::begin().await;
     let cell = fixture.client().await.cell("watched");
-    // Only a session itself knows what it listens to; but everybody knows what it said last.
+    // Only a session itself knows its LISTEN channels, but its last statement is public.
     let said_last = |what: &str| {
         let like =
             format!("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '{what} latchwork\\_cell%'");

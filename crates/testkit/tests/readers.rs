@@ -1,4 +1,4 @@
-//! How readers of one client share its claims, to the millisecond: on paused time.
+//! How readers of one client share its claims, to the millisecond, under paused time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,23 +7,23 @@ use latchwork::clock::Clock;
 use latchwork::engine::Filter;
 use latchwork::engines::Memory;
 use latchwork::{Client, LockName};
-use testkit::cut;
-use testkit::recorder::{self, Event, Recorder};
+use testkit::drop_at_poll;
+use testkit::recording_engine::{self, EngineEvent, RecordingEngine};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 const PASS_FOR: Duration = Duration::from_millis(5);
 const LONG: Duration = Duration::from_secs(10);
 
-fn recorded() -> (Client, Memory, Arc<Mutex<Vec<Event>>>) {
+fn recorded() -> (Client, Memory, Arc<Mutex<Vec<EngineEvent>>>) {
     let memory = Memory::new();
-    let recorder = Recorder::new(memory.clone());
+    let recorder = RecordingEngine::new(memory.clone());
     let events = recorder.events();
     (Client::new(recorder), memory, events)
 }
 
-fn claims(events: &Mutex<Vec<Event>>) -> (usize, usize) {
-    recorder::claims(&events.lock().unwrap())
+fn claims(events: &Mutex<Vec<EngineEvent>>) -> (usize, usize) {
+    recording_engine::claims(&events.lock().unwrap())
 }
 
 async fn in_all(client: &Client) -> usize {
@@ -54,7 +54,7 @@ async fn a_thousand_readers_need_one_claim_at_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_reader_is_not_waited_for_longer_than_a_claim_is_passed() {
+async fn a_long_reader_delays_others_no_longer_than_the_join_time() {
     let (client, _, events) = recorded();
     let (read, clock) = (client.rw_lock("a").read(), Clock::tokio());
     let long = read.acquire().await.unwrap();
@@ -73,7 +73,7 @@ async fn a_long_reader_is_not_waited_for_longer_than_a_claim_is_passed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_claim_is_given_back_by_the_last_reader_and_a_view_knows_its_own() {
+async fn the_last_reader_releases_the_claim_and_a_view_reports_its_own_guard() {
     let (client, memory, _) = recorded();
     let rival = Client::new(memory);
     let read = client.rw_lock("a").read();
@@ -110,7 +110,7 @@ async fn a_reader_that_leaves_while_it_waits_for_others_leaves_its_place_to_the_
     for polls in 1..4 {
         sleep(PASS_FOR * 3).await;
         let mut leaves = Box::pin(read.acquire());
-        let _ = timeout(PASS_FOR / 2, cut::after_polls(&mut leaves, polls)).await;
+        let _ = timeout(PASS_FOR / 2, drop_at_poll::after_polls(&mut leaves, polls)).await;
         let next = tokio::spawn({
             let read = read.clone();
             async move { read.acquire().await.unwrap() }
@@ -126,7 +126,7 @@ async fn a_reader_that_leaves_while_it_waits_for_others_leaves_its_place_to_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_joins_a_claim_that_is_lost() {
+async fn no_reader_joins_a_claim_that_is_lost() {
     let (client, memory, _) = recorded();
     let read = client.rw_lock("a").read().ttl(LONG).pass_for(LONG * 10);
     let lost = read.acquire().await.unwrap();
@@ -138,7 +138,7 @@ async fn nobody_joins_a_claim_that_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_of_this_client_stands_in_the_queue_while_its_readers_hold() {
+async fn a_writer_of_this_client_is_queued_while_its_readers_hold() {
     let (client, memory, _) = recorded();
     let rival = Client::new(memory);
     let reads = client.rw_lock("a").read().acquire().await.unwrap();
@@ -155,7 +155,7 @@ async fn a_writer_of_this_client_stands_in_the_queue_while_its_readers_hold() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trying_to_read_beside_readers_that_ask_or_hold_is_no_vain_try() {
+async fn a_try_to_read_beside_waiting_or_holding_readers_succeeds() {
     let (client, memory, _) = recorded();
     memory.delay(latchwork::engines::memory::Verb::Claim, Duration::from_millis(3));
     let read = client.rw_lock("a").read();
@@ -165,7 +165,7 @@ async fn trying_to_read_beside_readers_that_ask_or_hold_is_no_vain_try() {
     });
     let mut guards = Vec::new();
     for tried in tries.collect::<Vec<_>>() {
-        guards.push(tried.await.unwrap().expect("nobody writes"));
+        guards.push(tried.await.unwrap().expect("no writer holds the lock"));
     }
     assert!(client.rw_lock("a").write().try_acquire().await.unwrap().is_none());
     drop(guards);
@@ -174,7 +174,7 @@ async fn trying_to_read_beside_readers_that_ask_or_hold_is_no_vain_try() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_gives_up_holds_nobody_back_whom_the_others_let_in() {
+async fn a_task_that_gives_up_delays_no_task_that_the_others_admit() {
     let (client, _, _) = recorded();
     let permit = client.semaphore("a", 2);
     let held = permit.acquire().await.unwrap();

@@ -1,6 +1,7 @@
-//! The optimistic lock on the user's own table, in real databases: two hundred buyers, fifty red packets, none sold twice.
+//! An optimistic lock in the user's own table, in real databases: two hundred buyers, fifty red packets, none
+//! sold twice.
 //!
-//! The program `red_packet` in the examples shows the same on SQLite.
+//! The example `red_packet` shows it on SQLite.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Barrier;
@@ -10,14 +11,14 @@ use testkit::servers::{MariadbOptions, MariadbServer, PostgresOptions, PostgresS
 
 const PACKETS: i64 = 50;
 const BUYERS: usize = 200;
-/// Sessions, at which buyers stand one behind the other.
+/// Sessions, each of which serves one buyer after the other.
 const TILLS: usize = 20;
 const LOOK: &str = "SELECT CONCAT(left_count, ' ', version) FROM packet WHERE id = 1";
 
 /// A database with a table of its user's.
 struct Shop<'a> {
     open: &'a (dyn Fn() -> SqlSession + Sync),
-    /// How this database says how many rows an update changed.
+    /// How this database reports the number of rows that an update changed.
     changed: fn(&str) -> String,
 }
 
@@ -43,7 +44,7 @@ impl Shop<'_> {
         till.ask(&(self.changed)(update)) == "1"
     }
 
-    /// Whether it got one. All buyers whose turn it is have looked before the first of them buys.
+    /// Whether the buyer got a packet. All buyers whose turn it is have read before the first of them buys.
     fn buy(&self, till: &RefCell<SqlSession>, together: &Barrier) -> bool {
         let is_first = Cell::new(true);
         let attempt = async || -> latchwork::Result<Option<bool>> {
@@ -64,7 +65,8 @@ impl Shop<'_> {
         runtime.block_on(latchwork::optimistic(Duration::from_secs(60), attempt)).expect("its turn comes")
     }
 
-    /// The same without the version. Whether a row was changed says nothing: two who write the same number change it once.
+    /// Buys without the version. Whether a row was changed means nothing: two updates to an equal number
+    /// change it once.
     fn buy_carelessly(&self, till: &RefCell<SqlSession>, together: &Barrier) -> bool {
         let mut till = till.borrow_mut();
         let (left, _) = self.look(&mut till);
@@ -75,7 +77,7 @@ impl Shop<'_> {
         left > 0
     }
 
-    /// How many buyers got one, and what is left.
+    /// The number of buyers that got a packet, and the packets that are left.
     fn sell(&self, buy: impl Fn(&Self, &RefCell<SqlSession>, &Barrier) -> bool + Sync) -> (usize, i64) {
         let stock = format!("UPDATE packet SET left_count = {PACKETS}, version = version + 1 WHERE id = 1");
         assert!(self.run(&mut (self.open)(), &stock));
@@ -91,9 +93,9 @@ impl Shop<'_> {
         (sold, self.look(&mut (self.open)()).0)
     }
 
-    fn sells_each_packet_once_and_without_a_version_again_and_again(&self) {
+    fn each_packet_is_sold_once_with_a_version_and_repeatedly_without(&self) {
         assert_eq!(self.sell(Self::buy), (PACKETS as usize, 0));
-        // Of those who looked together, all sell the same packet.
+        // All buyers that read together sell the same packet.
         let rounds = BUYERS / TILLS;
         assert_eq!(self.sell(Self::buy_carelessly), (BUYERS, PACKETS - rounds as i64));
     }
@@ -103,22 +105,25 @@ const TABLE: &str = "CREATE TABLE packet (id int PRIMARY KEY, left_count int NOT
     INSERT INTO packet VALUES (1, 0, 0)";
 
 #[test]
-fn two_hundred_buyers_in_mariadb_get_what_there_is_and_without_a_version_more() {
+fn two_hundred_buyers_in_mariadb_share_the_packets_and_oversell_without_a_version() {
     let server = MariadbServer::start(MariadbOptions::default());
     server.sql(TABLE);
     let open = || server.session();
-    Shop { open: &open, changed: in_mariadb }.sells_each_packet_once_and_without_a_version_again_and_again();
+    Shop { open: &open, changed: in_mariadb }
+        .each_packet_is_sold_once_with_a_version_and_repeatedly_without();
 }
 
 #[test]
-fn two_hundred_buyers_in_postgres_get_what_there_is_and_without_a_version_more() {
+fn two_hundred_buyers_in_postgres_share_the_packets_and_oversell_without_a_version() {
     let server = PostgresServer::start(PostgresOptions::default());
     server.psql(TABLE);
     let open = || server.session();
-    Shop { open: &open, changed: in_postgres }.sells_each_packet_once_and_without_a_version_again_and_again();
+    Shop { open: &open, changed: in_postgres }
+        .each_packet_is_sold_once_with_a_version_and_repeatedly_without();
 }
 
-/// A transaction of MariaDB and MySQL sees what was there when it began to read: repeated inside it, an attempt never succeeds.
+/// A transaction of MariaDB and MySQL sees the state at its first read: an attempt that is repeated inside it
+/// never succeeds.
 #[test]
 fn an_attempt_needs_a_transaction_of_its_own_in_mariadb() {
     let server = MariadbServer::start(MariadbOptions::default());
@@ -129,8 +134,8 @@ fn an_attempt_needs_a_transaction_of_its_own_in_mariadb() {
     };
     assert_eq!(one.ask(&format!("START TRANSACTION; {LOOK}")), "0 0");
     assert_eq!(other.ask(&update(0)), "1");
-    assert_eq!(one.ask(&update(0)), "0", "somebody was faster");
-    assert_eq!(one.ask(LOOK), "0 0", "and it does not see by whom");
+    assert_eq!(one.ask(&update(0)), "0", "another buyer was faster");
+    assert_eq!(one.ask(LOOK), "0 0", "and the buyer does not see by whom");
     assert_eq!(one.ask(&format!("COMMIT; {LOOK}")), "0 1");
     assert_eq!(one.ask(&update(1)), "1");
 }

@@ -1,5 +1,5 @@
-//! Corners of the Redis queue: leases of different lengths, clocks that go back, claims that are taken away, runtimes that
-//! stand still.
+//! Corner cases of the Redis queue: leases of different lengths, clocks that go back, claims that are
+//! revoked, runtimes that stall.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -39,7 +39,7 @@ fn waiting(server: &RedisServer) -> i64 {
 }
 
 #[tokio::test]
-async fn a_waiter_with_a_short_lease_does_not_shorten_the_others_stay() {
+async fn a_waiter_with_a_short_lease_does_not_shorten_the_queue_entries_of_others() {
     let server = RedisServer::start(RedisOptions::default());
     let engine = engine(&server, "").await;
     let (holder, patient, hasty) = (claim(LONG), claim(LONG), claim(Duration::from_millis(100)));
@@ -47,7 +47,7 @@ async fn a_waiter_with_a_short_lease_does_not_shorten_the_others_stay() {
     assert!(!is_granted(&engine, &patient).await && !is_granted(&engine, &hasty).await);
     engine.release(&hasty).await.expect("it answers");
     tokio::time::sleep(Duration::from_millis(700)).await;
-    assert_eq!(waiting(&server), 1, "it waits for seconds without a sign of life");
+    assert_eq!(waiting(&server), 1, "it waits for seconds without a heartbeat");
 }
 
 #[tokio::test]
@@ -61,7 +61,7 @@ async fn waiters_are_served_by_arrival_when_the_clock_was_set_back() {
     clocks.move_wall(-3_600_000);
     assert!(!is_granted(&engine, &second).await);
     engine.release(&holder).await.expect("it answers");
-    assert!(is_granted(&engine, &first).await, "it came first");
+    assert!(is_granted(&engine, &first).await, "the waiter came first");
     let left = server.command(&["PTTL", LOCK]).integer();
     assert!(left <= 60_000, "a lease of {left} ms");
 }
@@ -79,7 +79,7 @@ async fn a_gap_ends_when_the_clock_was_set_back() {
     let time = || server.command(&["TIME"]).array()[0].text().parse::<u64>().expect("seconds");
     let before = time();
     clocks.move_wall(-3_600_000);
-    // A newer server looks at the clock only now and then.
+    // A newer server reads the clock only now and then.
     while time() + 3_000 > before {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -87,7 +87,7 @@ async fn a_gap_ends_when_the_clock_was_set_back() {
 }
 
 #[tokio::test]
-async fn a_claim_that_is_revoked_twice_is_told_so_and_is_not_handed_its_own_release() {
+async fn a_claim_that_is_revoked_twice_reports_it_and_is_not_handed_its_own_release() {
     let server = RedisServer::start(RedisOptions::default());
     let engine = engine(&server, "").await;
     let holder = std::sync::Arc::new(claim(LONG));
@@ -98,14 +98,14 @@ async fn a_claim_that_is_revoked_twice_is_told_so_and_is_not_handed_its_own_rele
     }
     let renewal = engine.renew(std::slice::from_ref(&holder)).await.remove(0).expect("it answers");
     assert_eq!(renewal, latchwork::engine::Renewal::Lost(Loss::Revoked));
-    assert!(!is_granted(&engine, &holder).await, "asked again, it stands in line");
+    assert!(!is_granted(&engine, &holder).await, "after another claim it is in the queue");
     assert_eq!(engine.release(&holder).await.expect("it answers"), Released::Freed);
     assert_eq!(server.command(&["EXISTS", LOCK]).integer(), 0, "it is free");
     assert!(is_granted(&engine, &claim(LONG)).await);
 }
 
 #[tokio::test]
-async fn a_holder_that_asks_again_without_memory_leaves_the_queue_alone() {
+async fn a_holder_that_claims_again_on_a_full_server_leaves_the_queue_unchanged() {
     let server = RedisServer::start(RedisOptions::default());
     let engine = engine(&server, "").await;
     let (mut holder, waiter) = (claim(LONG), claim(LONG));
@@ -115,17 +115,18 @@ async fn a_holder_that_asks_again_without_memory_leaves_the_queue_alone() {
     server.command(&["CONFIG", "SET", "maxmemory", "1"]);
     assert!(is_granted(&engine, &holder).await, "the reply may have been lost");
     assert_eq!(waiting(&server), 1);
-    let busy = match engine.claim(&waiter).await.expect("who waits needs no memory") {
+    let busy = match engine.claim(&waiter).await.expect("waiting needs no memory") {
         Verdict::Busy(busy) => busy,
         Verdict::Granted(_) => panic!("it is held"),
     };
     engine.release(&holder).await.expect("it answers");
-    assert!(matches!(engine.wait(&waiter, &busy).await.expect("it listens"), Wake::Granted(_)));
+    assert!(matches!(engine.wait(&waiter, &busy).await.expect("the waiter is subscribed"), Wake::Granted(_)));
 }
 
-/// The first to give a sign of life sends those of others too. If its runtime stands still, others must not wait for it.
+/// The first waiter whose heartbeat is due also sends those of others. If its runtime stalls, the others must
+/// not wait for it.
 #[test]
-fn a_runtime_that_stands_still_holds_up_nobody_elsewhere() {
+fn a_stalled_runtime_delays_no_waiter_on_another_runtime() {
     let server = RedisServer::start(RedisOptions::default());
     let build = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let here = build().expect("a runtime");
@@ -142,7 +143,8 @@ fn a_runtime_that_stands_still_holds_up_nobody_elsewhere() {
                 let lock = elsewhere.lock(format!("still/{number}"));
                 tokio::spawn(async move { drop(lock.acquire().await) });
             }
-            // Long enough for several signs of life; then it stops at any point of one, again and again.
+            // Long enough for several heartbeats; then the runtime stalls at some point of one, again and
+            // again.
             tokio::time::sleep(Duration::from_millis(1_500)).await;
             for _ in 0..5 {
                 tokio::time::sleep(Duration::from_micros(300)).await;
@@ -170,19 +172,20 @@ fn a_runtime_that_stands_still_holds_up_nobody_elsewhere() {
     still.join().expect("no panic").shutdown_background();
 }
 
-/// A request that was given up on the same connection made its client leave it, before this claim was one of those that are told.
+/// An abandoned request made the client retire the connection before this claim was subscribed to
+/// notifications.
 #[tokio::test]
-async fn a_claim_that_was_queued_by_a_connection_that_was_left_meanwhile_asks_again() {
+async fn a_claim_that_was_queued_over_a_retired_connection_claims_again() {
     let server = RedisServer::start(RedisOptions::default());
     let (other, engine) = (engine(&server, "").await, engine(&server, "").await);
     let (holder, warm, mut reader) = (claim(LONG), claim(LONG), claim(LONG));
-    assert!(is_granted(&engine, &warm).await, "from now on it listens");
+    assert!(is_granted(&engine, &warm).await, "the client is subscribed from now on");
     engine.release(&warm).await.expect("it answers");
     assert!(is_granted(&other, &holder).await);
     reader.mode = Mode::Read;
     let mut asking = pin!(engine.claim(&reader));
     assert!(begin(asking.as_mut()).await, "it learns the scripts of readers first");
-    assert!(begin(pin!(engine.release(&warm))).await, "nobody can have answered");
+    assert!(begin(pin!(engine.release(&warm))).await, "no server can have answered");
     let Ok(Verdict::Busy(busy)) = asking.await else { panic!("it is held") };
     let told = tokio::time::timeout(Duration::from_secs(5), engine.wait(&reader, &busy)).await;
     assert!(matches!(told, Ok(Ok(Wake::Recheck))), "{told:?}");
@@ -192,7 +195,7 @@ async fn a_claim_that_was_queued_by_a_connection_that_was_left_meanwhile_asks_ag
     assert!(matches!(told, Ok(Ok(Wake::Granted(_)))), "{told:?}");
 }
 
-/// Polls it once. Whether that was not enough.
+/// Polls the future once. True if it is still pending.
 async fn begin(future: Pin<&mut impl Future>) -> bool {
     let mut future = Some(future);
     poll_fn(|context| Poll::Ready(future.take().expect("once").poll(context).is_pending())).await

@@ -1,4 +1,4 @@
-//! What waiting costs a Redis server.
+//! The requests that waiting costs a Redis server.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ async fn client(server: &RedisServer) -> Client {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_waits_for_many_locks_says_once_a_second_that_it_is_there() {
+async fn a_client_that_waits_for_many_locks_sends_one_heartbeat_per_second() {
     let server = RedisServer::start(RedisOptions::default());
     let (holder, waiter) = (client(&server).await, client(&server).await);
     let mut guards = Vec::new();
@@ -34,14 +34,14 @@ async fn a_client_that_waits_for_many_locks_says_once_a_second_that_it_is_there(
     while queued().await < LOCKS {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // Those that came before others waited have their first tick alone.
+    // The first waiters have their first heartbeat alone.
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     let before = server.calls(&["evalsha"]);
     tokio::time::sleep(Duration::from_secs(4)).await;
     let beats = server.calls(&["evalsha"]) - before;
     println!("{beats} requests in 4 s for {LOCKS} waiting claims");
     assert!((3..=6).contains(&beats), "{beats} requests in 4 s");
-    assert_eq!(queued().await, LOCKS, "and nobody lost its place");
+    assert_eq!(queued().await, LOCKS, "no waiter lost its place");
     for guard in guards {
         guard.release().await.expect("held");
     }

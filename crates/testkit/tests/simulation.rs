@@ -1,4 +1,4 @@
-//! A thousand simulated days, each from its seed. `LATCH_SEEDS=N` lives through N of them, `LATCH_SEED=N` through one.
+//! A thousand simulated days, each from its seed. `LATCH_SEEDS=N` runs N of them, `LATCH_SEED=N` runs one.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,7 +60,7 @@ fn every_seed_keeps_every_promise() {
                     if count == 1 {
                         day.trace.iter().for_each(|line| println!("{line}"));
                     }
-                    sum.lock().expect("no panic before").add(&day);
+                    sum.lock().expect("no other test panicked").add(&day);
                 }
             });
         }
@@ -87,5 +87,8 @@ fn the_same_seed_gives_the_same_day() {
         }
         assert_eq!(one.len(), two.len());
     }
-    assert_ne!(live(1).expect("a good day").trace, live(2).expect("a good day").trace);
+    assert_ne!(
+        live(1).expect("the day keeps every guarantee").trace,
+        live(2).expect("the day keeps every guarantee").trace
+    );
 }

@@ -1,4 +1,5 @@
-//! Random `kill -9`, and `SIGSTOP` where leases decide, under contention. Longer by hand: `LATCH_TORTURE_SECONDS=60 cargo test -p testkit --test torture`.
+//! Random `kill -9`, and `SIGSTOP` where leases decide, under contention. A longer run:
+//! `LATCH_TORTURE_SECONDS=60 cargo test -p testkit --test torture`.
 
 use std::time::Duration;
 
@@ -10,11 +11,11 @@ use testkit::fixtures::SqliteFixture;
 use testkit::history::checks::{Expectations, check_all};
 use testkit::history::{History, Recorder};
 use testkit::servers::{RedisOptions, RedisServer};
-use testkit::worker::Worker;
+use testkit::worker_process::WorkerProcess;
 use tokio::sync::Mutex;
 
 const WORKERS: usize = 6;
-/// One at a time: how long a lock lies idle is judged.
+/// One test at a time, because idle time of a lock is judged.
 static ALONE: Mutex<()> = Mutex::const_new(());
 /// The workers' ttl is the default of 30 s; a dead holder must be noticed within a tenth of it.
 const EXPECTED: Expectations = Expectations {
@@ -24,8 +25,9 @@ const EXPECTED: Expectations = Expectations {
     left: None,
 };
 
-/// Where leases decide, a dead holder costs its ttl, and a stopped one too; then a stopped waiter may be next, and keeps
-/// the lock for what is left of its place. `Guarantees` says four seconds on top of the ttl.
+/// Where leases decide, a dead holder costs its ttl, and a stopped one too. Then a stopped waiter may be
+/// next, and keeps the lock for the rest of its queue entry. `Guarantees` allows four seconds on top of the
+/// ttl.
 const TTL: Duration = Duration::from_secs(1);
 const EXPECTED_OF_LEASES: Expectations = Expectations {
     answer_within: Duration::from_secs(20),
@@ -38,7 +40,7 @@ fn seconds() -> u64 {
     std::env::var("LATCH_TORTURE_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(15)
 }
 
-/// Judges the record, and that enough happened: the lock went from process to process so often at the least.
+/// Judges the record, and that enough happened: the lock moved between processes at least this often.
 fn judge(history: &History, promised: &Guarantees, expected: &Expectations, least: usize) {
     let stats = check_all(history, promised, expected).unwrap_or_else(|violation| panic!("{violation}"));
     stats.iter().for_each(|stats| println!("{stats}"));
@@ -52,13 +54,13 @@ fn judge(history: &History, promised: &Guarantees, expected: &Expectations, leas
 }
 
 #[tokio::test]
-async fn random_kills_never_make_two_holders_nor_a_token_go_back_nor_a_stall() {
+async fn random_kills_never_cause_two_holders_or_a_falling_token_or_a_stall() {
     let _alone = ALONE.lock().await;
     let fixture = SqliteFixture::begin().await;
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (url, path) = (fixture.url().expect("shared"), folder.path().join("history"));
     let recorder = Recorder::shared(&path);
-    let start = || Worker::start(&["churn", &url, "churn", &path.display().to_string()]);
+    let start = || WorkerProcess::start(&["churn", &url, "churn", &path.display().to_string()]);
     let mut workers: Vec<_> = (0..WORKERS).map(|_| start()).collect();
     let (clock, mut kills, mut longest_log) = (Clock::boottime(), 0, 0);
     let end = clock.now().after(Duration::from_secs(seconds()));
@@ -89,17 +91,17 @@ async fn random_kills_never_make_two_holders_nor_a_token_go_back_nor_a_stall() {
     assert!(total > 1_000 && kills > 20, "too little happened to show anything");
 }
 
-/// No pause is written down as a fault: a guard knows by itself when its lease is over, and two must never be certain at
-/// once however long one of them was stopped.
+/// Pauses are not recorded as faults: a guard knows by itself when its lease has ended, and two guards must
+/// never be certain at once however long one of them was stopped.
 #[tokio::test]
-async fn random_kills_and_stops_on_redis_never_make_two_holders_nor_a_token_go_back_nor_a_stall() {
+async fn random_kills_and_stops_on_redis_never_cause_two_holders_or_a_falling_token_or_a_stall() {
     let _alone = ALONE.lock().await;
     let server = RedisServer::start(RedisOptions::default());
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (url, path) = (format!("redis://{}", server.address()), folder.path().join("history"));
     let (recorder, millis) = (Recorder::shared(&path), TTL.as_millis().to_string());
     let [history, stores] = [&path, folder.path()].map(|path| path.display().to_string());
-    let start = || Worker::start(&["storm", &url, "churn", &history, &stores, &millis]);
+    let start = || WorkerProcess::start(&["storm", &url, "churn", &history, &stores, &millis]);
     let mut workers: Vec<_> = (0..WORKERS).map(|_| start()).collect();
     let (clock, mut stopped, mut kills, mut stops) = (Clock::boottime(), None::<(usize, Moment)>, 0, 0);
     let end = clock.now().after(Duration::from_secs(seconds()));
@@ -107,7 +109,7 @@ async fn random_kills_and_stops_on_redis_never_make_two_holders_nor_a_token_go_b
         let [pause, victim, span, choice] = random_bytes::<4>();
         tokio::time::sleep(Duration::from_millis(50 + u64::from(pause))).await;
         let victim = usize::from(victim) % WORKERS;
-        assert!(!workers[victim].has_ended(), "a worker was wronged");
+        assert!(!workers[victim].has_ended(), "a worker saw a broken guarantee");
         match stopped {
             Some((asleep, until)) if clock.now() >= until => {
                 workers[asleep].signal(Signal::SIGCONT);
@@ -128,12 +130,12 @@ async fn random_kills_and_stops_on_redis_never_make_two_holders_nor_a_token_go_b
         }
     }
     for (number, mut worker) in workers.into_iter().enumerate() {
-        assert!(!worker.has_ended(), "worker {number} was wronged");
+        assert!(!worker.has_ended(), "worker {number} saw a broken guarantee");
         recorder.killed(worker.pid());
         worker.kill().await;
     }
     let (record, client) =
-        (History::read(&path), latchwork::connect(&url).await.expect("the server is there"));
+        (History::read(&path), latchwork::connect(&url).await.expect("the server accepts the connection"));
     judge(&record, &client.guarantees(), &EXPECTED_OF_LEASES, 50);
     let (total, torn) = (record.holds().len(), record.torn());
     println!("{total} holds, {kills} kills, {stops} stops, {torn} torn lines");

@@ -1,4 +1,5 @@
-//! A lock that one client takes over and over is not listed each time; and that never costs anybody the lock.
+//! A lock that one client acquires again and again is not listed each time, and this shortcut never costs
+//! another client the lock.
 
 use std::time::Duration;
 
@@ -7,14 +8,14 @@ use testkit::servers::{ZooKeeperAdmin, ZooKeeperMeter, ZooKeeperOptions, ZooKeep
 
 const SOON: Duration = Duration::from_secs(10);
 
-struct Scene {
+struct FastPathHarness {
     meter: ZooKeeperMeter,
     admin: ZooKeeperAdmin,
     client: Client,
     server: ZooKeeperServer,
 }
 
-impl Scene {
+impl FastPathHarness {
     async fn new() -> Self {
         let server = ZooKeeperServer::start(ZooKeeperOptions::default());
         let meter = ZooKeeperMeter::to(server.members()[0].address());
@@ -27,7 +28,7 @@ impl Scene {
         connect(self.server.members()[0].address()).await
     }
 
-    /// Takes and gives back; returns the requests of each turn.
+    /// Acquires and releases; returns the requests of each turn.
     async fn turns(&self, count: usize) -> Vec<u64> {
         let mut requests = Vec::new();
         for _ in 0..count {
@@ -47,30 +48,30 @@ impl Scene {
 }
 
 async fn connect(place: std::net::SocketAddr) -> Client {
-    latchwork::connect(&format!("zookeeper://{place}/app")).await.expect("it runs")
+    latchwork::connect(&format!("zookeeper://{place}/app")).await.expect("the process runs")
 }
 
 async fn take(client: &Client) -> Guard {
-    client.lock("quiet").wait(SOON).acquire().await.expect("it comes free")
+    client.lock("quiet").wait(SOON).acquire().await.expect("the lock becomes free")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_that_only_one_client_wants_is_made_and_removed_and_no_more() {
-    let scene = Scene::new().await;
-    let requests = scene.turns(10).await;
+async fn a_lock_that_only_one_client_wants_costs_a_create_and_a_delete() {
+    let harness = FastPathHarness::new().await;
+    let requests = harness.turns(10).await;
     assert_eq!(requests[3..], [2; 7], "{requests:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_comes_in_between_is_seen() {
-    let scene = Scene::new().await;
-    let rival = scene.rival().await;
+async fn a_rival_that_claims_in_between_is_seen() {
+    let harness = FastPathHarness::new().await;
+    let rival = harness.rival().await;
     for _ in 0..3 {
-        scene.turns(4).await;
+        harness.turns(4).await;
         let other = take(&rival).await;
-        assert!(!scene.is_free().await, "another holds it");
+        assert!(!harness.is_free().await, "another client holds it");
         let waiting = tokio::spawn({
-            let client = scene.client.clone();
+            let client = harness.client.clone();
             async move { take(&client).await }
         });
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -80,37 +81,37 @@ async fn whoever_comes_in_between_is_seen() {
     }
 }
 
-/// The client gets the very number that it expects, and is the fifth.
+/// The client gets exactly the sequence number that it expects, but is fifth in the queue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_whose_own_node_was_made_anew_is_not_taken_for_free_by_its_numbers() {
-    let scene = Scene::new().await;
-    scene.turns(4).await;
+async fn a_lock_whose_own_node_was_recreated_is_not_taken_for_free_by_its_numbers() {
+    let harness = FastPathHarness::new().await;
+    harness.turns(4).await;
     // The numbers 0 to 3 are used, so that 4 is expected.
-    scene.admin.delete("/app/quiet").await;
-    scene.admin.make("/app/quiet").await;
+    harness.admin.delete("/app/quiet").await;
+    harness.admin.make("/app/quiet").await;
     let mut nodes = Vec::new();
     for _ in 0..4 {
-        nodes.push(scene.admin.enrol("/app/quiet/somebody-lock-").await);
+        nodes.push(harness.admin.enrol("/app/quiet/somebody-lock-").await);
     }
     assert!(nodes[3].ends_with("0000000003"), "{nodes:?}");
-    assert!(!scene.is_free().await, "four others are there");
+    assert!(!harness.is_free().await, "there are four other nodes");
     for node in nodes {
-        scene.admin.delete(&node).await;
+        harness.admin.delete(&node).await;
     }
-    assert!(scene.is_free().await);
+    assert!(harness.is_free().await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tasks_of_one_client_that_do_not_pass_the_lock_exclude_each_other() {
-    let scene = Scene::new().await;
-    scene.turns(4).await;
+async fn tasks_of_one_client_without_local_handoff_exclude_each_other() {
+    let harness = FastPathHarness::new().await;
+    harness.turns(4).await;
     let inside = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
     let task = |_| {
-        let (client, inside) = (scene.client.clone(), inside.clone());
+        let (client, inside) = (harness.client.clone(), inside.clone());
         tokio::spawn(async move {
             for _ in 0..20 {
                 let lock = client.lock("quiet").wait(SOON * 2).local_handoff(false);
-                let guard = lock.acquire().await.expect("it comes free");
+                let guard = lock.acquire().await.expect("the lock becomes free");
                 assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
                 tokio::task::yield_now().await;
                 inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);

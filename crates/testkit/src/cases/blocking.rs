@@ -1,4 +1,4 @@
-//! The same promises for code without async.
+//! The guarantees of the blocking API.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use latchwork::{Error, ErrorKind, Version, Written};
 use super::support::{LONG, name, nothing_left, revocation, rose};
 use crate::Fixture;
 
-/// Runs `work` on a thread that knows no runtime.
+/// Runs `work` on a thread outside any runtime.
 async fn outside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let thread = std::thread::spawn(work);
     tokio::task::spawn_blocking(|| thread.join().expect("no panic")).await.expect("no panic")
@@ -31,7 +31,7 @@ pub(super) async fn threads_take_turns_without_a_runtime<F: Fixture>(fixture: Ar
             (if number.is_multiple_of(2) { one.clone() } else { two.clone() }, count.clone());
         outside(move || {
             for _ in 0..TIMES {
-                let guard = client.lock("threads").ttl(LONG).acquire().expect("it comes free");
+                let guard = client.lock("threads").ttl(LONG).acquire().expect("the lock becomes free");
                 let now = count.load(Ordering::Relaxed);
                 std::thread::yield_now();
                 count.store(now + 1, Ordering::Relaxed);
@@ -45,7 +45,7 @@ pub(super) async fn threads_take_turns_without_a_runtime<F: Fixture>(fixture: Ar
     nothing_left(&fixture.client().await, "threads").await;
 }
 
-/// What other libraries' blocking calls panic at.
+/// Blocking calls of other libraries panic inside a runtime.
 pub(super) async fn a_blocking_call_inside_a_runtime_works<F: Fixture>(fixture: Arc<F>) {
     let client = Client::new(fixture.engine().await).expect("there are threads");
     let guard = client.lock("inside").ttl(LONG).acquire().expect("free");
@@ -74,7 +74,7 @@ pub(super) async fn a_thread_is_told_of_a_loss<F: Fixture>(fixture: Arc<F>) {
     .await;
 }
 
-pub(super) async fn what_is_built_on_locks_works_without_a_runtime<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn recipes_work_without_a_runtime<F: Fixture>(fixture: Arc<F>) {
     let client = client(&*fixture).await;
     let promised = F::guarantees();
     outside(move || {
@@ -126,24 +126,24 @@ pub(super) async fn cells_and_elections_work_without_a_runtime<F: Fixture>(fixtu
         assert_eq!(cell.delete_if(second.version).expect("answers"), Written::Done(Version::ABSENT));
         assert!(!cell.get().expect("answers").is_set());
         assert!(cell.set("three").expect("answers") > second.version);
-        assert_eq!(cell.get().expect("answers").text().expect("it is text"), Some("three"));
+        assert_eq!(cell.get().expect("answers").text().expect("the bytes are text"), Some("three"));
         assert!(cell.delete().expect("answers") && !cell.delete().expect("answers"));
 
         let election = client.election("thread leads").ttl(LONG);
         let mut leaders = election.observe();
-        let leading = election.campaign("one").expect("nobody leads");
+        let leading = election.campaign("one").expect("there is no leader");
         assert!(leading.is_certain() && leading.lost(Duration::from_millis(1)).is_none());
         assert_eq!(leaders.next(LONG).expect("told").expect("answers").term, leading.term());
-        assert_eq!(election.leader().expect("answers").expect("one leads").value, b"one");
+        assert_eq!(election.leader().expect("answers").expect("there is a leader").value, b"one");
         let standby = other.election("thread leads").ttl(LONG);
         let standby = std::thread::spawn(move || standby.campaign("two").expect("its turn comes"));
         let term = leading.term();
-        leading.resign().expect("it led");
+        leading.resign().expect("the leader held until here");
         let next = standby.join().expect("no panic");
         assert!(next.term() > term);
         assert_eq!(leaders.next(LONG).expect("told").expect("answers").value, b"two");
         let term = next.term();
-        assert_eq!(next.run(|held| held.token()).expect("it leads").get(), term);
+        assert_eq!(next.run(|held| held.token()).expect("the candidate leads").get(), term);
         assert_eq!(election.leader().expect("answers"), None, "it has resigned");
         client.close().expect("released");
         other.close().expect("released");

@@ -1,4 +1,4 @@
-//! Dropping a call at every point where it can be dropped.
+//! Calls that are dropped at every point where they can be dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,77 +6,83 @@ use std::time::Duration;
 use latchwork::Client;
 
 use super::support::{hold, nothing_left, pause};
-use crate::flaky::{Fault, Flaky};
-use crate::{Fixture, cut};
+use crate::faulty_engine::{ClaimFault, FaultyEngine};
+use crate::{Fixture, drop_at_poll};
 
-/// The most polls an acquire needs in these scenes; the cases fail if it ever needs more, so no point is left out.
+/// The most polls that an acquire needs in these situations. The cases fail if it ever needs more, so that no
+/// point is left out.
 const MOST_POLLS: u32 = 40;
 
 /// The situations in which an acquire is dropped.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Scene {
+enum Situation {
     Free,
     HeldByAnotherClient,
     ReleasedWhileWaiting,
     HeldByThisClient,
 }
 
-const SCENES: [Scene; 4] =
-    [Scene::Free, Scene::HeldByAnotherClient, Scene::ReleasedWhileWaiting, Scene::HeldByThisClient];
+const SITUATIONS: [Situation; 4] = [
+    Situation::Free,
+    Situation::HeldByAnotherClient,
+    Situation::ReleasedWhileWaiting,
+    Situation::HeldByThisClient,
+];
 
 pub(super) async fn an_acquire_dropped_at_any_point_leaves_nothing_behind<F: Fixture>(fixture: Arc<F>) {
     let two = fixture.client().await;
-    let (slow, faults) = Flaky::new(fixture.engine().await);
-    faults.claim(Some(Fault::Slow(Duration::from_millis(5))));
+    let (slow, faults) = FaultyEngine::new(fixture.engine().await);
+    faults.claim(Some(ClaimFault::Slow(Duration::from_millis(5))));
     let mut points = 0;
     for (one, delay) in [
         (fixture.client().await, Duration::ZERO),
         (fixture.client().await, Duration::from_millis(3)),
         (Client::new(slow), Duration::ZERO),
     ] {
-        for scene in SCENES {
-            points += cut_everywhere(&*fixture, scene, &one, &two, delay).await;
+        for situation in SITUATIONS {
+            points += drop_at_every_poll(&*fixture, situation, &one, &two, delay).await;
         }
     }
     println!("{}: acquire dropped at {points} points", fixture.kind().name);
-    assert!(points > 16, "only {points} points were cut");
+    assert!(points > 16, "only {points} points were tried");
 }
 
-/// Plays a scene with one poll more each time, until the acquire gets the lock before it is dropped.
-async fn cut_everywhere<F: Fixture>(
+/// Runs a situation with one poll more each time, until the acquire gets the lock before it is dropped.
+async fn drop_at_every_poll<F: Fixture>(
     fixture: &F,
-    scene: Scene,
+    situation: Situation,
     one: &Client,
     two: &Client,
     delay: Duration,
 ) -> u32 {
     for polls in 1..MOST_POLLS {
         fixture.hinder(delay);
-        let finished = play(scene, polls, one, two).await;
+        let finished = run(situation, polls, one, two).await;
         fixture.hinder(Duration::ZERO);
-        // Twice: what is still under way when it was looked for first would be found the second time.
+        // Twice: a request that was still pending during the first look would be found by the second.
         nothing_left(two, "cut").await;
         pause(6).await;
         nothing_left(one, "cut").await;
         nothing_left(two, "cut").await;
-        if finished || (scene == Scene::HeldByAnotherClient && polls > 4) {
+        if finished || (situation == Situation::HeldByAnotherClient && polls > 4) {
             return polls;
         }
     }
-    panic!("{scene:?} does not end in {MOST_POLLS} polls");
+    panic!("{situation:?} does not end in {MOST_POLLS} polls");
 }
 
-/// Plays one scene with an acquire that is dropped after `polls` polls. True if it got the lock before that.
-async fn play(scene: Scene, polls: u32, one: &Client, two: &Client) -> bool {
+/// Runs one situation with an acquire that is dropped after `polls` polls. True if it got the lock before
+/// that.
+async fn run(situation: Situation, polls: u32, one: &Client, two: &Client) -> bool {
     let lock = one.lock("cut").wait(Duration::from_secs(30));
-    let holder = match scene {
-        Scene::Free => None,
-        Scene::HeldByThisClient => Some(hold(one, "cut").await),
+    let holder = match situation {
+        Situation::Free => None,
+        Situation::HeldByThisClient => Some(hold(one, "cut").await),
         _ => Some(hold(two, "cut").await),
     };
-    let dropped = cut::after_polls(lock.acquire(), polls);
-    if scene == Scene::HeldByAnotherClient {
-        // Nobody releases: it is dropped while it waits.
+    let dropped = drop_at_poll::after_polls(lock.acquire(), polls);
+    if situation == Situation::HeldByAnotherClient {
+        // The lock is not released: the acquire is dropped while it waits.
         return tokio::time::timeout(Duration::from_millis(30), dropped)
             .await
             .is_ok_and(|done| done.is_some());
@@ -97,7 +103,7 @@ pub(super) async fn a_dropped_driver_hands_its_place_to_the_task_behind_it<F: Fi
         let holder = hold(&two, "inherit").await;
         let lock = one.lock("inherit");
         let mut driver = Box::pin(lock.acquire());
-        let poll = cut::after_polls(&mut driver, polls);
+        let poll = drop_at_poll::after_polls(&mut driver, polls);
         let _ = tokio::time::timeout(Duration::from_millis(10), poll).await;
         let behind = {
             let client = one.clone();
@@ -119,7 +125,7 @@ pub(super) async fn a_release_dropped_at_any_point_still_releases<F: Fixture>(fi
             assert!(polls < MOST_POLLS, "it does not end");
             let guard = hold(&one, "half released").await;
             fixture.hinder(delay);
-            let finished = cut::after_polls(guard.release(), polls).await.is_some();
+            let finished = drop_at_poll::after_polls(guard.release(), polls).await.is_some();
             fixture.hinder(Duration::ZERO);
             nothing_left(&two, "half released").await;
             if finished {

@@ -10,17 +10,17 @@ use tokio::time::timeout;
 
 use super::support::{LONG, hold, pause};
 use crate::cell_history::CellHistory;
-use crate::proxy::Proxy;
-use crate::{Fixture, cut};
+use crate::network::proxy::Proxy;
+use crate::{Fixture, drop_at_poll};
 
-/// Longer than any watcher may need to be told.
+/// Longer than any watcher may take to see a change.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) async fn set(cell: &Cell, value: &str) -> CellState {
     cell.update(|_| value.into()).await.expect("the engine answers")
 }
 
-pub(super) async fn what_has_no_cells_says_so<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn an_engine_without_cells_reports_it<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     let cell = client.cell("none");
     let error = cell.get().await.expect_err("refused");
@@ -33,7 +33,7 @@ pub(super) async fn what_has_no_cells_says_so<F: Fixture>(fixture: Arc<F>) {
     assert_eq!(cell.watch().next().await.expect_err("refused").kind(), ErrorKind::Unsupported);
 }
 
-pub(super) async fn of_all_who_saw_one_version_one_sets_the_cell<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn one_of_all_clients_that_saw_a_version_sets_the_cell<F: Fixture>(fixture: Arc<F>) {
     let clients = [fixture.client().await, fixture.client().await];
     let mut seen = Version::ABSENT;
     for round in 0..4 {
@@ -52,7 +52,7 @@ pub(super) async fn of_all_who_saw_one_version_one_sets_the_cell<F: Fixture>(fix
     }
 }
 
-pub(super) async fn a_cell_that_was_deleted_never_has_an_old_version_again<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_deleted_cell_never_has_an_old_version_again<F: Fixture>(fixture: Arc<F>) {
     let (client, other) = (fixture.client().await, fixture.client().await);
     let (cell, same) = (client.cell("reborn"), other.cell("reborn"));
     let mut old = Vec::new();
@@ -76,7 +76,7 @@ pub(super) async fn a_cell_that_was_deleted_never_has_an_old_version_again<F: Fi
     assert_eq!(cell.delete_if(Version::ABSENT).await.expect_err("refused").kind(), ErrorKind::Invalid);
 }
 
-pub(super) async fn cells_answer_as_one_at_one_place_would<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn cells_are_linearizable<F: Fixture>(fixture: Arc<F>) {
     let clients = [fixture.client().await, fixture.client().await, fixture.client().await];
     let history = Arc::new(CellHistory::default());
     let mut tasks = JoinSet::new();
@@ -142,23 +142,23 @@ pub(super) async fn every_watcher_of_a_cell_is_told_of_the_latest_value<F: Fixtu
     for versions in told {
         assert!(versions.is_sorted_by(|a, b| a < b), "{versions:?}");
     }
-    // A change between two calls is not missed, and one that ends a wait is told once.
+    // A change between two calls is not missed, and a change that ends a wait is reported once.
     let mut changes = reader.cell("news").watch();
     assert_eq!(changes.next().await.expect("answers").bytes(), Some(&b"last"[..]));
     for polls in 0..6 {
-        let _ = timeout(Duration::from_millis(10), cut::after_polls(changes.next(), polls)).await;
+        let _ = timeout(Duration::from_millis(10), drop_at_poll::after_polls(changes.next(), polls)).await;
         let now = set(&cell, &polls.to_string()).await;
         let told = timeout(PATIENCE, changes.next()).await.expect("told").expect("answers");
         assert_eq!(told, now);
     }
-    // And a deletion is a change.
+    // A deletion is a change, too.
     let now = cell.get().await.expect("answers");
     cell.delete_if(now.version).await.expect("answers");
     let told = timeout(PATIENCE, changes.next()).await.expect("told").expect("answers");
     assert_eq!(told, CellState::ABSENT);
 }
 
-pub(super) async fn a_watcher_of_a_cell_that_nobody_has_set_is_told_when_it_is_set_and_deleted<F: Fixture>(
+pub(super) async fn a_watcher_of_an_absent_cell_is_told_when_it_is_set_and_deleted<F: Fixture>(
     fixture: Arc<F>,
 ) {
     let (writer, reader) = (fixture.client().await, fixture.client().await);
@@ -166,19 +166,22 @@ pub(super) async fn a_watcher_of_a_cell_that_nobody_has_set_is_told_when_it_is_s
     let mut states = reader.cell("unset").watch();
     assert_eq!(states.next().await.expect("answers"), CellState::ABSENT);
     for text in ["one", "two"] {
-        // A watcher that has seen the absence waits, and does not end.
-        assert!(timeout(Duration::from_millis(50), states.next()).await.is_err(), "no change to tell");
+        // A watcher that has seen the absence waits, and its stream does not end.
+        assert!(
+            timeout(Duration::from_millis(50), states.next()).await.is_err(),
+            "there is no change to report"
+        );
         let version = cell.set(text).await.expect("answers");
         let told = timeout(PATIENCE, states.next()).await.expect("told").expect("answers");
-        assert_eq!((told.version, told.text().expect("it is text")), (version, Some(text)));
+        assert_eq!((told.version, told.text().expect("the bytes are text")), (version, Some(text)));
         assert!(cell.delete().await.expect("answers"));
         let told = timeout(PATIENCE, states.next()).await.expect("told").expect("answers");
         assert_eq!(told, CellState::ABSENT);
     }
-    assert!(!cell.delete().await.expect("answers"), "it was not set any more");
+    assert!(!cell.delete().await.expect("answers"), "the cell was not set again");
 }
 
-pub(super) async fn a_cell_that_all_set_and_delete_without_looking_has_versions_that_only_rise<F: Fixture>(
+pub(super) async fn versions_of_a_cell_rise_under_unconditional_writes_and_deletions<F: Fixture>(
     fixture: Arc<F>,
 ) {
     let clients = [fixture.client().await, fixture.client().await];
@@ -212,7 +215,7 @@ pub(super) async fn an_outage_costs_a_watcher_of_a_cell_nothing_but_time<F: Fixt
     let before = set(&writer.cell("dark"), "before").await;
     let mut changes = reader.cell("dark").watch();
     assert_eq!(changes.next().await.expect("answers"), before);
-    // What is no outage is told at once, and misses nothing either.
+    // An error that is not an outage is reported at once, and no change is missed either.
     let watching = tokio::spawn(async move {
         loop {
             match changes.next().await {
@@ -223,19 +226,20 @@ pub(super) async fn an_outage_costs_a_watcher_of_a_cell_nothing_but_time<F: Fixt
     });
     pause(50).await;
     fixture.breaks_cells().await;
-    let error = writer.cell("dark").set_if(before.version, "during").await.expect_err("it is broken");
+    let error =
+        writer.cell("dark").set_if(before.version, "during").await.expect_err("the connection is broken");
     assert!(matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Corrupt), "{error}");
     fixture.mend_cells().await;
     let fresh = fixture.client().await;
     let found = fresh.cell("dark").get().await.expect("answers");
-    assert!(error.effect() == Effect::Unknown || found == before, "said to have done nothing: {error}");
+    assert!(error.effect() == Effect::Unknown || found == before, "the error claims no effect: {error}");
     let after = set(&fresh.cell("dark"), "after").await;
     assert!(after.version > before.version);
     let told = timeout(PATIENCE, watching).await.expect("told").expect("no panic");
     assert!(told.version == found.version || told.version == after.version, "{told:?}");
 }
 
-pub(super) async fn a_cell_whose_write_was_not_answered_is_not_written_again<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn an_unanswered_write_of_a_cell_is_not_repeated<F: Fixture>(fixture: Arc<F>) {
     let cell = fixture.client().await.cell("unheard");
     let before = set(&cell, "before").await;
     let setting = cell.clone();
@@ -256,15 +260,16 @@ pub(super) async fn a_cell_whose_write_was_not_answered_is_not_written_again<F: 
     assert_eq!(calls.load(Ordering::Relaxed), 1);
     let blind = fixture.client().await.cell("unheard");
     let found = blind.get().await.expect("answers");
-    assert_eq!(found.text().expect("it is text"), Some("before+once+again"));
-    // To set without looking is no different: the write could come after another client's, and undo it.
+    assert_eq!(found.text().expect("the bytes are text"), Some("before+once+again"));
+    // An unconditional write is no different: it could arrive after another client's write and undo it.
     let setting = blind.clone();
     silenced(&*fixture, "unheard", "+blind", async move { setting.set("+blind").await.map(drop) }).await;
     let written = fixture.client().await.cell("unheard").get().await.expect("answers");
-    assert_eq!(written.text().expect("it is text"), Some("+blind"));
+    assert_eq!(written.text().expect("the bytes are text"), Some("+blind"));
 }
 
-/// Lets `write`, in which `word` stands, reach the server and the cell, and not its answer; and sees that it says so.
+/// Lets `write`, which contains `word`, reach the server and the cell, drops its answer, and checks that the
+/// error says so.
 pub(super) async fn silenced<F: Fixture>(
     fixture: &F,
     cell: &str,
@@ -281,11 +286,11 @@ pub(super) async fn silenced<F: Fixture>(
             if found.text().expect("text").is_some_and(|text| text.contains(word)) {
                 return;
             }
-            assert!(!writing.is_finished(), "nobody was told, and it does not wait");
+            assert!(!writing.is_finished(), "no waiter was told, and the claim does not wait");
             pause(5).await;
         }
     };
-    timeout(PATIENCE, is_there).await.expect("it was written");
+    timeout(PATIENCE, is_there).await.expect("the value was written");
     proxies.iter().for_each(Proxy::cut);
     let error =
         timeout(PATIENCE, writing).await.expect("it is told").expect("no panic").expect_err("no answer");
@@ -325,7 +330,10 @@ pub(super) async fn any_bytes_are_a_value_and_any_name_is_a_cell<F: Fixture>(fix
         );
     }
     for name in names {
-        assert_eq!(other.cell(name).get().await.expect("answers").text().expect("it is text"), Some(name));
+        assert_eq!(
+            other.cell(name).get().await.expect("answers").text().expect("the bytes are text"),
+            Some(name)
+        );
     }
     for bad in ["", "nul\0", &"x".repeat(513)] {
         assert_eq!(client.cell(bad).get().await.expect_err("refused").kind(), ErrorKind::Invalid);

@@ -1,4 +1,4 @@
-//! Many want one lock.
+//! Several clients contend for one lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::support::{LONG, hold, name, nothing_left, pause, token, waiters};
 use crate::Fixture;
 
-pub(super) async fn trying_a_held_lock_says_none_at_once<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_try_of_a_held_lock_returns_none_at_once<F: Fixture>(fixture: Arc<F>) {
     let (one, two) = (fixture.client().await, fixture.client().await);
     let guard = hold(&one, "try").await;
     for client in [&one, &two] {
@@ -24,7 +24,7 @@ pub(super) async fn trying_a_held_lock_says_none_at_once<F: Fixture>(fixture: Ar
     nothing_left(&two, "try").await;
 }
 
-pub(super) async fn waiters_are_served_in_the_order_of_arrival<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn waiters_are_granted_the_lock_in_the_order_of_arrival<F: Fixture>(fixture: Arc<F>) {
     if !F::guarantees().fair {
         return;
     }
@@ -43,7 +43,7 @@ pub(super) async fn waiters_are_served_in_the_order_of_arrival<F: Fixture>(fixtu
     let mut last = guard.token().expect("tokens");
     guard.release().await.expect("held");
     for expected in 0..12 {
-        let (number, token) = served.recv().await.expect("everybody is served");
+        let (number, token) = served.recv().await.expect("every task gets the lock");
         assert_eq!(number, expected);
         assert!(token > last);
         last = token;
@@ -74,7 +74,7 @@ pub(super) async fn a_hundred_contenders_all_get_their_turn_one_at_a_time<F: Fix
         }
     }
     for task in tasks {
-        task.await.expect("everybody gets a turn");
+        task.await.expect("every contender gets a turn");
     }
     nothing_left(&fixture.client().await, "hundred").await;
 }
@@ -88,29 +88,33 @@ pub(super) async fn a_wait_that_times_out_names_the_holder_and_leaves_nothing<F:
     assert!(error.to_string().contains(who), "{error}");
     let seen = one.inspect(&Filter::Name(name("limit"))).await.expect("answers");
     assert!(seen[0].waiters.is_empty(), "{seen:?}");
-    // The same behind a task of the same client.
+    // The limit also applies behind a task of the same client.
     let error = one.lock("limit").wait(Duration::from_millis(200)).acquire().await.expect_err("held");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     guard.release().await.expect("held");
     nothing_left(&two, "limit").await;
 }
 
-pub(super) async fn a_waiter_that_leaves_the_middle_of_the_queue_blocks_nobody<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_waiter_that_leaves_the_middle_of_the_queue_blocks_no_other<F: Fixture>(
+    fixture: Arc<F>,
+) {
     let (one, two, three) = (fixture.client().await, fixture.client().await, fixture.client().await);
     let guard = hold(&one, "middle").await;
     let middle = tokio::spawn(async move { two.lock("middle").wait(Duration::from_secs(2)).acquire().await });
     waiters(&one, "middle", 1).await;
     let last = tokio::spawn(async move { hold(&three, "middle").await });
     waiters(&one, "middle", 2).await;
-    middle.await.expect("no panic").expect_err("it timed out");
+    middle.await.expect("no panic").expect_err("the wait timed out");
     guard.release().await.expect("held");
-    let served =
-        tokio::time::timeout(LONG / 2, last).await.expect("the last one is served").expect("no panic");
+    let served = tokio::time::timeout(LONG / 2, last)
+        .await
+        .expect("the last waiter is granted the lock")
+        .expect("no panic");
     served.release().await.expect("held");
     nothing_left(&one, "middle").await;
 }
 
-pub(super) async fn a_lock_is_passed_from_task_to_task_with_rising_tokens<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_lock_is_handed_from_task_to_task_with_rising_tokens<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     for handoff in [true, false] {
         let lock = if handoff {
@@ -123,7 +127,7 @@ pub(super) async fn a_lock_is_passed_from_task_to_task_with_rising_tokens<F: Fix
         for number in 0..5 {
             let (lock, sender) = (lock.clone(), sender.clone());
             tokio::spawn(async move {
-                let guard = lock.acquire().await.expect("it comes free");
+                let guard = lock.acquire().await.expect("the lock becomes free");
                 sender.send((number, guard.token().expect("tokens"))).expect("listened to");
                 guard.release().await.expect("held");
             });
@@ -133,7 +137,7 @@ pub(super) async fn a_lock_is_passed_from_task_to_task_with_rising_tokens<F: Fix
             (first.token().expect("tokens"), first.token().expect("tokens").engine_token());
         first.release().await.expect("held");
         for expected in 0..5 {
-            let (number, token) = served.recv().await.expect("everybody is served");
+            let (number, token) = served.recv().await.expect("every task gets the lock");
             assert_eq!(number, expected, "in the order of arrival");
             assert!(token > last, "a pass without a new token");
             assert_eq!(token.engine_token() == engine_token, handoff, "whether the engine was asked");
@@ -143,12 +147,12 @@ pub(super) async fn a_lock_is_passed_from_task_to_task_with_rising_tokens<F: Fix
     }
 }
 
-pub(super) async fn a_guard_that_must_not_be_passed_is_not<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_lock_without_local_handoff_is_not_handed_over<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     let first = client.lock("kept").pass_for(LONG).acquire().await.expect("free");
     let take = |lock: latchwork::Lock| {
         tokio::spawn(async move {
-            lock.acquire().await.expect("it comes free").token().expect("tokens").engine_token()
+            lock.acquire().await.expect("the lock becomes free").token().expect("tokens").engine_token()
         })
     };
     let kept = take(client.lock("kept").local_handoff(false));
@@ -160,12 +164,12 @@ pub(super) async fn a_guard_that_must_not_be_passed_is_not<F: Fixture>(fixture: 
     nothing_left(&client, "kept").await;
 }
 
-pub(super) async fn passing_ends_for_the_sake_of_other_clients<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn local_handoff_is_limited_in_favour_of_other_clients<F: Fixture>(fixture: Arc<F>) {
     let (greedy, other) = (fixture.client().await, fixture.client().await);
     let tasks = (0..4).map(|_| {
         let lock = greedy.lock("greedy");
         tokio::spawn(async move {
-            // Until it is aborted, or its runtime ends.
+            // Until the task is aborted, or its runtime ends.
             while let Ok(guard) = lock.acquire().await {
                 drop(guard.release().await);
             }
@@ -173,7 +177,8 @@ pub(super) async fn passing_ends_for_the_sake_of_other_clients<F: Fixture>(fixtu
     });
     let tasks: Vec<_> = tasks.collect();
     for _ in 0..10 {
-        let guard = other.lock("greedy").wait(LONG).acquire().await.expect("served beside four greedy tasks");
+        let guard =
+            other.lock("greedy").wait(LONG).acquire().await.expect("granted beside four greedy tasks");
         guard.release().await.expect("held");
     }
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
@@ -185,19 +190,16 @@ pub(super) async fn an_engine_that_hangs_does_not_outlast_the_wait_limit<F: Fixt
     hold(&client, "hung").await.release().await.expect("held");
     fixture.hinder(Duration::from_secs(3));
     let waited = Clock::boottime().now();
-    // Sooner than a client could find out that nobody is there.
+    // Sooner than a client could detect that the server is gone.
     let error = client.lock("hung").wait(F::SHORT / 3).acquire().await.expect_err("the engine hangs");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
-    assert!(
-        Clock::boottime().now().since(waited) < Duration::from_secs(2),
-        "longer than it was told to wait"
-    );
+    assert!(Clock::boottime().now().since(waited) < Duration::from_secs(2), "longer than the wait limit");
     fixture.hinder(Duration::ZERO);
     nothing_left(&other, "hung").await;
     nothing_left(&client, "hung").await;
 }
 
-pub(super) async fn the_holder_and_the_waiters_can_be_seen<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn the_holder_and_the_waiters_can_be_inspected<F: Fixture>(fixture: Arc<F>) {
     let (one, two) = (fixture.client().await.with_note("first"), fixture.client().await.with_note("second"));
     let guard = hold(&one, "seen/a").await;
     let waiter = tokio::spawn(async move { hold(&two, "seen/a").await });
@@ -217,7 +219,7 @@ pub(super) async fn the_holder_and_the_waiters_can_be_seen<F: Fixture>(fixture: 
     assert_eq!(seen.len(), 2, "{seen:?}");
     let (holder, waiting) = (&seen[0].holders[0], &seen[0].waiters);
     assert!(holder.note.as_str().ends_with("first") || F::KNOWS_NO_NOTES);
-    // Without a queue there is nowhere to see them.
+    // Without a queue, waiters cannot be listed.
     assert!(waiting.len() == usize::from(F::guarantees().fair) || F::IS_A_CONNECTION);
     assert!(waiting.iter().all(|waiting| waiting.note.as_str().ends_with("second")));
     let known = token(fixture.has_tokens() && !F::IS_A_CONNECTION, &guard);
@@ -230,7 +232,7 @@ pub(super) async fn the_holder_and_the_waiters_can_be_seen<F: Fixture>(fixture: 
     nothing_left(&one, "seen/a").await;
 }
 
-pub(super) async fn tokens_rise_also_when_everything_stored_was_destroyed<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn tokens_rise_even_after_all_stored_data_was_destroyed<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     let guard = hold(&client, "precious").await;
     let before = guard.token().expect("tokens");
@@ -241,7 +243,7 @@ pub(super) async fn tokens_rise_also_when_everything_stored_was_destroyed<F: Fix
     drop(guard);
 }
 
-/// A runtime on which a task waits for `lock`, and which is not driven any more.
+/// A runtime with a task that waits for `lock`; the runtime is not driven any more.
 async fn undriven(lock: Lock) -> Runtime {
     let idle = tokio::task::spawn_blocking(move || {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -252,8 +254,8 @@ async fn undriven(lock: Lock) -> Runtime {
     idle.await.expect("no panic")
 }
 
-/// If a task does not take its turn, the turn passes to the next task: with the lock, and without it.
-pub(super) async fn a_task_that_nobody_runs_does_not_keep_its_turn<F: Fixture>(fixture: Arc<F>) {
+/// If a task does not take its turn, the turn passes to the next task, both with the lock and without it.
+pub(super) async fn a_task_that_is_not_polled_does_not_keep_its_turn<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     for (lock, pass_for) in [("undriven-duty", Duration::ZERO), ("undriven-pass", LONG)] {
         let lock = client.lock(lock).ttl(LONG).pass_for(pass_for);
@@ -263,13 +265,13 @@ pub(super) async fn a_task_that_nobody_runs_does_not_keep_its_turn<F: Fixture>(f
             let lock = lock.clone();
             async move { lock.acquire().await }
         });
-        // Queues behind the other task of this client.
+        // The task queues behind the other task of this client.
         pause(100).await;
         guard.release().await.expect("held");
         let served = tokio::time::timeout(Duration::from_secs(6), next).await;
-        let guard = served.unwrap_or_else(|_| panic!("{lock:?} is kept by a task that nobody runs"));
+        let guard = served.unwrap_or_else(|_| panic!("a task that is not polled keeps {lock:?}"));
         guard.expect("no panic").expect("its turn").release().await.expect("held");
-        // It gets its turn when its runtime is driven again.
+        // The task gets its turn when its runtime is driven again.
         run_for_a_while(idle).await;
         let last = lock.try_acquire().await.expect("the engine answers").expect("nothing is left behind");
         last.release().await.expect("held");
@@ -277,7 +279,7 @@ pub(super) async fn a_task_that_nobody_runs_does_not_keep_its_turn<F: Fixture>(f
 }
 
 /// The first task of a client claims the lock for all of them. If it is not polled, another task claims it.
-pub(super) async fn a_task_that_nobody_runs_does_not_ask_for_the_others<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_task_that_is_not_polled_does_not_claim_for_the_others<F: Fixture>(fixture: Arc<F>) {
     let (holder, client) = (fixture.client().await, fixture.client().await);
     let guard = hold(&holder, "undriven-asker").await;
     let lock = client.lock("undriven-asker").ttl(F::STEADY);
@@ -289,7 +291,7 @@ pub(super) async fn a_task_that_nobody_runs_does_not_ask_for_the_others<F: Fixtu
     pause(100).await;
     guard.release().await.expect("held");
     let served = tokio::time::timeout(Duration::from_secs(12), next).await;
-    let guard = served.expect("the lock is kept by a task that nobody runs");
+    let guard = served.expect("a task that is not polled keeps the lock");
     guard.expect("no panic").expect("its turn").release().await.expect("held");
     run_for_a_while(idle).await;
     nothing_left(&holder, "undriven-asker").await;
@@ -312,19 +314,19 @@ async fn undriven_release<F: Fixture>(fixture: &Arc<F>, lock: Lock) -> Runtime {
 }
 
 /// The server freed the lock long ago, but its client does not read the reply.
-pub(super) async fn a_release_that_nobody_runs_does_not_keep_its_lock<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_release_that_is_not_polled_does_not_keep_its_lock<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     let lock = client.lock("undriven-release").ttl(LONG);
     let idle = undriven_release(&fixture, lock.clone()).await;
     let served = tokio::time::timeout(Duration::from_secs(12), lock.acquire()).await;
-    let guard = served.expect("the lock is kept by a release that nobody runs").expect("its turn");
+    let guard = served.expect("a release that is not polled keeps the lock").expect("its turn");
     guard.release().await.expect("held");
     run_for_a_while(idle).await;
     nothing_left(&client, "undriven-release").await;
 }
 
-/// Tries need the lock as much as tasks that wait for it. Nothing but tries, and short waits, comes here.
-pub(super) async fn a_task_that_nobody_runs_does_not_keep_its_lock_from_tries<F: Fixture>(fixture: Arc<F>) {
+/// Tries need the lock as much as waiting tasks do. This case has only tries and short waits.
+pub(super) async fn a_task_that_is_not_polled_does_not_keep_its_lock_from_tries<F: Fixture>(fixture: Arc<F>) {
     const NAME: &str = "undriven-tries";
     let (holder, client) = (fixture.client().await, fixture.client().await);
     let lock = client.lock(NAME).ttl(F::STEADY);
@@ -347,7 +349,7 @@ pub(super) async fn a_task_that_nobody_runs_does_not_keep_its_lock_from_tries<F:
     nothing_left(&holder, NAME).await;
 }
 
-/// A runtime whose task has given up waiting for `lock`, and which is not driven any more: the reply is on a
+/// A runtime whose task has stopped waiting for `lock`, and which is not driven any more: the reply is on a
 /// connection that is not read.
 async fn undriven_withdrawal<F: Fixture>(fixture: &Arc<F>, lock: Lock) -> Runtime {
     let slow = fixture.clone();
@@ -372,12 +374,12 @@ async fn tried_until_free(lock: &Lock, keeps: &str) {
                 Err(error) if matches!(error.kind(), ErrorKind::Busy | ErrorKind::TimedOut) => {}
                 Err(error) => panic!("{keeps}: {error}"),
             }
-            // Less often than the client looks for tasks that are not run.
+            // Less often than the client checks for tasks that are not polled.
             pause(1_500).await;
         }
     };
     let guard = tokio::time::timeout(Duration::from_secs(15), tries).await;
-    let guard = guard.unwrap_or_else(|_| panic!("{keeps} that nobody runs keeps the lock from {lock:?}"));
+    let guard = guard.unwrap_or_else(|_| panic!("{keeps} that is not polled keeps the lock from {lock:?}"));
     guard.release().await.expect("held");
 }
 

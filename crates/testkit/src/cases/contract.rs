@@ -1,4 +1,4 @@
-//! The rules an engine keeps, one case or more each.
+//! The rules of the engine contract, one case or more each.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::support::{
     LONG, busy, granted, granted_soon, name, pause, revocation, revoked_now, rose, told_until, trying,
     waiting,
 };
-use crate::{Fixture, cut};
+use crate::{Fixture, drop_at_poll};
 
 pub(super) async fn a_repeated_claim_gives_the_same_answer<F: Fixture>(fixture: Arc<F>) {
     let (one, two) = (fixture.engine().await, fixture.engine().await);
@@ -19,12 +19,12 @@ pub(super) async fn a_repeated_claim_gives_the_same_answer<F: Fixture>(fixture: 
     assert_eq!(granted(&one, &holder).await.token, first.token);
     let waiter = waiting("c1", LONG);
     let place = busy(&two, &waiter).await.position;
-    assert_eq!(busy(&two, &waiter).await.position, place, "asked again, it must not queue twice");
-    assert_eq!(granted(&one, &holder).await.token, first.token, "also when others wait");
+    assert_eq!(busy(&two, &waiter).await.position, place, "a repeated claim must not queue twice");
+    assert_eq!(granted(&one, &holder).await.token, first.token, "even when others wait");
     one.release(&holder).await.expect("answers");
     let second = granted(&two, &waiter).await;
     assert!(rose(fixture.has_tokens(), first.token, second.token));
-    assert_eq!(granted(&two, &waiter).await.token, second.token, "also after a hand-over");
+    assert_eq!(granted(&two, &waiter).await.token, second.token, "even after a hand-over");
     two.release(&waiter).await.expect("answers");
 }
 
@@ -35,21 +35,21 @@ pub(super) async fn a_release_is_safe_at_any_time_and_touches_no_other_claim<F: 
     granted(&one, &first).await;
     assert_eq!(two.release(&second).await.expect("answers"), Released::NotHeld, "blind, beside a holder");
     if F::guarantees().lives_with_session {
-        // It would last as long as its session: an operator ends it.
+        // The claim would last as long as its session: an operator ends it.
         let state = two.inspect(&Filter::Name(name("c2"))).await.expect("answers").remove(0);
         assert_eq!(two.revoke(&state, Revoke::Now).await.expect("answers"), Revoked::Done);
     }
     pause(F::SHORT.as_millis() as u64 + 50).await;
     let token = granted_soon(&two, &second).await.token;
     assert_eq!(one.release(&first).await.expect("answers"), Released::NotHeld, "late, after the lease ended");
-    assert_eq!(granted(&two, &second).await.token, token, "the later holder was not touched");
+    assert_eq!(granted(&two, &second).await.token, token, "the later holder was not affected");
     assert_eq!(two.release(&second).await.expect("answers"), Released::Freed);
     assert_eq!(two.release(&second).await.expect("answers"), Released::NotHeld, "twice");
 }
 
-pub(super) async fn nobody_else_is_granted_before_the_deadline_that_was_told<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn no_other_client_is_granted_before_the_reported_deadline<F: Fixture>(fixture: Arc<F>) {
     if F::guarantees().lives_with_session {
-        return nobody_else_is_granted_before_the_session_ends(&*fixture).await;
+        return no_other_client_is_granted_before_the_session_ends(&*fixture).await;
     }
     let (one, two) = (fixture.engine().await, fixture.engine().await);
     let clock = one.clock();
@@ -63,17 +63,18 @@ pub(super) async fn nobody_else_is_granted_before_the_deadline_that_was_told<F: 
         }
         pause(1).await;
     }
-    assert!(clock.now() >= until, "granted to another while the first was told it holds");
+    assert!(clock.now() >= until, "granted to another before the reported deadline of the first");
     assert!(clock.now() < until.after(F::STEADY + F::ENDS_LATE), "an unrenewed lease ends");
 }
 
-/// The same where a claim ends with its session: that is cut off, while a rival reaches the server on another way.
-async fn nobody_else_is_granted_before_the_session_ends<F: Fixture>(fixture: &F) {
+/// The case for claims that end with their session: the session is cut off while a rival reaches the server
+/// by another route.
+async fn no_other_client_is_granted_before_the_session_ends<F: Fixture>(fixture: &F) {
     let one = fixture.engine().await;
     let rival = latchwork::connect(&fixture.url().expect("shared between processes")).await.expect("reached");
     let (clock, claim) = (one.clock(), Arc::new(trying("c4", F::SHORT)));
     granted(&one, &claim).await;
-    // A connection has no signs of life of its own.
+    // A connection has no heartbeats of its own.
     let span = if F::IS_A_CONNECTION { F::SHORT / 2 } else { F::SHORT * 2 };
     pause(span.as_millis() as u64).await;
     let sent = clock.now();
@@ -82,15 +83,15 @@ async fn nobody_else_is_granted_before_the_session_ends<F: Fixture>(fixture: &F)
     };
     let until = told_until(&Grant { token: None, valid }, sent);
     match F::IS_A_CONNECTION {
-        // It would end with its connection: nothing more is heard on that.
+        // The claim would end with its connection, so the connection only stops delivering replies.
         true => fixture.hinder(LONG),
         false => fixture.breaks().await,
     }
     while rival.lock("c4").try_acquire().await.expect("answers").is_none() {
         pause(1).await;
     }
-    assert!(clock.now() >= until, "granted to another while the first was told it holds");
-    assert!(clock.now() < until.after(F::STEADY), "a session that nothing is heard of ends");
+    assert!(clock.now() >= until, "granted to another before the reported deadline of the first");
+    assert!(clock.now() < until.after(F::STEADY), "a session without heartbeats ends");
 }
 
 pub(super) async fn a_handed_over_grant_is_above_the_floor<F: Fixture>(fixture: Arc<F>) {
@@ -110,38 +111,38 @@ pub(super) async fn a_handed_over_grant_is_above_the_floor<F: Fixture>(fixture: 
     two.release(&waiter).await.expect("answers");
 }
 
-pub(super) async fn an_error_says_that_nothing_was_done_and_nothing_was<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn an_error_that_reports_no_effect_had_none<F: Fixture>(fixture: Arc<F>) {
     let engine = fixture.engine().await;
     let claim = trying("c5", LONG);
     let other = trying("c5 other", LONG);
     granted(&engine, &other).await;
     fixture.breaks().await;
-    let mut error = engine.claim(&claim).await.expect_err("it is broken");
+    let mut error = engine.claim(&claim).await.expect_err("the connection is broken");
     if error.effect() == Effect::Unknown {
-        // It was this request that found the connection closed; the next claim has none.
-        error = engine.claim(&trying("c5 again", LONG)).await.expect_err("it is broken");
+        // This request discovered that the connection was closed; the next claim has no connection.
+        error = engine.claim(&trying("c5 again", LONG)).await.expect_err("the connection is broken");
     }
     assert_eq!(error.effect(), Effect::None, "{error}");
-    let error = engine.release(&other).await.expect_err("it is broken");
+    let error = engine.release(&other).await.expect_err("the connection is broken");
     fixture.mend().await;
     let fresh = fixture.engine().await;
     let held = fresh.inspect(&Filter::Name(name("c5 other"))).await.expect("answers");
-    assert!(error.effect() == Effect::Unknown || held.len() == 1, "said to have done nothing: {error}");
+    assert!(error.effect() == Effect::Unknown || held.len() == 1, "the error claims no effect: {error}");
     assert!(fresh.inspect(&Filter::Name(name("c5"))).await.expect("answers").is_empty());
 }
 
 pub(super) async fn a_dropped_wait_misses_nothing<F: Fixture>(fixture: Arc<F>) {
     let (one, two) = (fixture.engine().await, fixture.engine().await);
-    // Zero: the news comes between the answer and the first wait.
+    // Zero: the notification arrives between the answer and the first wait.
     for polls in 0..6 {
         let (holder, waiter) = (trying("c6", LONG), waiting("c6", LONG));
         granted(&one, &holder).await;
         let answer = busy(&two, &waiter).await;
-        let dropped = cut::after_polls(two.wait(&waiter, &answer), polls);
+        let dropped = drop_at_poll::after_polls(two.wait(&waiter, &answer), polls);
         let _ = tokio::time::timeout(Duration::from_millis(5), dropped).await;
         one.release(&holder).await.expect("answers");
         let wake = tokio::time::timeout(Duration::from_secs(5), two.wait(&waiter, &answer)).await;
-        wake.expect("news from before the second wait must not be lost").expect("answers");
+        wake.expect("a notification from before the second wait must not be lost").expect("answers");
         granted(&two, &waiter).await;
         two.release(&waiter).await.expect("answers");
     }
@@ -190,7 +191,7 @@ pub(super) async fn a_renewal_never_revives_what_was_released_expired_or_revoked
         fixture.breaks().await;
         pause(F::SHORT.as_millis() as u64 * 2).await;
         fixture.mend().await;
-        // Another session takes the place of the one that ended; this claim does not come along.
+        // Another session replaces the one that ended; this claim does not move to it.
         let free = async { granted(&engine, &trying("c8 next", LONG)).await };
         tokio::time::timeout(LONG, free).await.expect("there is a new session");
         assert_eq!(renew(&ended).await, Renewal::Lost(Loss::SessionEnded));
@@ -200,10 +201,10 @@ pub(super) async fn a_renewal_never_revives_what_was_released_expired_or_revoked
     let expired = Arc::new(trying("c8 expired", F::SHORT));
     granted(&engine, &expired).await;
     pause((F::SHORT + F::ENDS_LATE).as_millis() as u64 + 20).await;
-    assert!(matches!(renew(&expired).await, Renewal::Lost(_)), "although nobody has taken it since");
+    assert!(matches!(renew(&expired).await, Renewal::Lost(_)), "although no client has acquired it since");
     granted(&engine, &trying("c8 expired", LONG)).await;
 
-    // The same on the contended path, where the claim stands in a queue.
+    // Also on the contended path, where the claim is in a queue.
     let (queued, waiter) = (Arc::new(waiting("c8 queued", F::SHORT)), waiting("c8 queued", LONG));
     granted(&engine, &queued).await;
     busy(&engine, &waiter).await;
@@ -213,11 +214,11 @@ pub(super) async fn a_renewal_never_revives_what_was_released_expired_or_revoked
     granted(&engine, &waiter).await;
 }
 
-pub(super) async fn a_removed_claim_is_told_long_before_its_next_renewal<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_removed_claim_is_reported_long_before_its_next_renewal<F: Fixture>(fixture: Arc<F>) {
     let ttl = Duration::from_secs(9);
     let (client, operator) = (fixture.client().await, fixture.client().await);
     let guard = client.lock("c14").ttl(ttl).acquire().await.expect("free");
-    // An engine may begin to listen with the first renewal, at a third of the ttl.
+    // An engine may start listening at the first renewal, after a third of the ttl.
     pause(3_500).await;
     let state = operator.inspect(&Filter::Name(name("c14"))).await.expect("answers").remove(0);
     assert_eq!(operator.revoke(&state, Revoke::Now).await.expect("answers"), Revoked::Done);

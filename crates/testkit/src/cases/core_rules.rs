@@ -1,4 +1,4 @@
-//! The rules the core keeps towards every engine, seen from the engine's side.
+//! The rules that the core keeps towards every engine, observed from the engine.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,12 +7,13 @@ use std::time::Duration;
 use latchwork::Client;
 
 use super::support::{hold, nothing_left, pause};
-use crate::recorder::{Event, Recorder};
-use crate::{Fixture, cut};
+use crate::recording_engine::{EngineEvent, RecordingEngine};
+use crate::{Fixture, drop_at_poll};
 
-/// A little of everything: holds, waits that time out, tries, drops half-way, dropped guards; by ten tasks on two names.
-async fn busy_day<F: Fixture>(fixture: &Arc<F>) -> Vec<Event> {
-    let recorder = Recorder::new(fixture.engine().await);
+/// A mix of holds, waits that time out, tries, acquires dropped half-way and dropped guards, by ten tasks on
+/// two names.
+async fn busy_day<F: Fixture>(fixture: &Arc<F>) -> Vec<EngineEvent> {
+    let recorder = RecordingEngine::new(fixture.engine().await);
     let events = recorder.events();
     let (client, rival) = (Client::new(recorder), fixture.client().await);
     let task = |number: u32| {
@@ -24,7 +25,7 @@ async fn busy_day<F: Fixture>(fixture: &Arc<F>) -> Vec<Event> {
                     0 => drop(hold(&client, lock).await),
                     1 => drop(client.lock(lock).try_acquire().await.expect("answers")),
                     2 => drop(client.lock(lock).wait(Duration::from_millis(3)).acquire().await),
-                    3 => drop(cut::after_polls(client.lock(lock).acquire(), 1 + round % 3).await),
+                    3 => drop(drop_at_poll::after_polls(client.lock(lock).acquire(), 1 + round % 3).await),
                     4 => drop(hold(&rival, lock).await),
                     _ => hold(&client, lock).await.release().await.expect("held"),
                 }
@@ -38,7 +39,7 @@ async fn busy_day<F: Fixture>(fixture: &Arc<F>) -> Vec<Event> {
     nothing_left(&rival, "day").await;
     nothing_left(&rival, "night").await;
     drop(client);
-    events.lock().expect("no panic while noting").clone()
+    events.lock().expect("no thread panicked while recording").clone()
 }
 
 pub(super) async fn no_claim_is_sent_before_the_last_release_was_answered<F: Fixture>(fixture: Arc<F>) {
@@ -46,13 +47,16 @@ pub(super) async fn no_claim_is_sent_before_the_last_release_was_answered<F: Fix
     let mut claims = 0;
     for event in busy_day(&fixture).await {
         match event {
-            Event::Claim(lock, id) => {
+            EngineEvent::Claim(lock, id) => {
                 claims += 1;
                 let last = open.insert(lock, id);
-                assert!(last.is_none_or(|last| last == id), "claimed anew while {last:?} was still out");
+                assert!(
+                    last.is_none_or(|last| last == id),
+                    "claimed again while {last:?} was still outstanding"
+                );
             }
-            Event::Released(lock, id) if open.get(&lock) == Some(&id) => drop(open.remove(&lock)),
-            Event::Claimed(lock, _, false) => drop(open.remove(&lock)),
+            EngineEvent::Released(lock, id) if open.get(&lock) == Some(&id) => drop(open.remove(&lock)),
+            EngineEvent::Claimed(lock, _, false) => drop(open.remove(&lock)),
             _ => {}
         }
     }
@@ -63,9 +67,9 @@ pub(super) async fn every_claim_ends_in_a_release_and_is_never_sent_again<F: Fix
     let (mut kept, mut ended) = (HashSet::new(), HashSet::new());
     for event in busy_day(&fixture).await {
         match event {
-            Event::Claim(_, id) => assert!(!ended.contains(&id), "claimed again after its end"),
-            Event::Claimed(_, id, true) => drop(kept.insert(id)),
-            Event::Release(_, id) | Event::Lost(_, id) => drop(ended.insert(id)),
+            EngineEvent::Claim(_, id) => assert!(!ended.contains(&id), "claimed again after its end"),
+            EngineEvent::Claimed(_, id, true) => drop(kept.insert(id)),
+            EngineEvent::Release(_, id) | EngineEvent::Lost(_, id) => drop(ended.insert(id)),
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! What a server is asked. Nobody else may ask it meanwhile.
+//! The number of requests. No other case may use the server meanwhile.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! One leader at a time.
+//! At most one leader at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::cells::{set, silenced};
 use super::support::{LONG, name, nothing_left, waiters};
 use crate::Fixture;
 
-/// Longer than anybody may need to be told.
+/// Longer than any observer may take to learn of a leader.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) async fn leaders_take_turns_and_observers_see_terms_rise<F: Fixture>(fixture: Arc<F>) {
@@ -40,7 +40,7 @@ pub(super) async fn leaders_take_turns_and_observers_see_terms_rise<F: Fixture>(
             let leader = Leader { term: leading.term(), value };
             assert_eq!(election.leader().await.expect("answers"), Some(leader.clone()));
             assert!(leading.is_certain());
-            leading.resign().await.expect("it led");
+            leading.resign().await.expect("the leader held until here");
             leader
         });
     }
@@ -49,7 +49,7 @@ pub(super) async fn leaders_take_turns_and_observers_see_terms_rise<F: Fixture>(
     assert!(led.is_sorted_by(|a, b| a.term < b.term), "{led:?}");
     let election = clients[0].election("turns").ttl(LONG);
     assert_eq!(election.leader().await.expect("answers"), None, "all have resigned");
-    let last = election.campaign("last").await.expect("nobody leads");
+    let last = election.campaign("last").await.expect("there is no leader");
     let seen = timeout(PATIENCE, observing).await.expect("told").expect("no panic");
     assert!(seen.is_sorted_by(|a, b| a.term < b.term), "{seen:?}");
     assert_eq!(seen.last().map(|leader| leader.term), Some(last.term()));
@@ -61,7 +61,7 @@ pub(super) async fn leaders_take_turns_and_observers_see_terms_rise<F: Fixture>(
 pub(super) async fn a_standby_takes_over_when_the_leader_is_gone<F: Fixture>(fixture: Arc<F>) {
     let (main, standby) = (fixture.client().await, fixture.client().await);
     let ttl = F::STEADY;
-    let leading = main.election("service").ttl(ttl).campaign("main").await.expect("nobody leads");
+    let leading = main.election("service").ttl(ttl).campaign("main").await.expect("there is no leader");
     let waiting = standby.election("service").ttl(ttl);
     let taking_over = tokio::spawn(async move { waiting.campaign("standby").await });
     waiters(&standby, "service", 1).await;
@@ -70,16 +70,18 @@ pub(super) async fn a_standby_takes_over_when_the_leader_is_gone<F: Fixture>(fix
     let next = timeout(PATIENCE, taking_over).await.expect("elected").expect("no panic").expect("elected");
     assert!(next.term() > leading.term());
     timeout(PATIENCE, leading.lost()).await.expect("the former leader is told");
-    let told = main.election("service").leader().await.expect("answers").expect("somebody leads");
-    assert_eq!((told.term, told.text().expect("it is text")), (next.term(), "standby"));
-    let error = leading.resign().await.expect_err("it did not lead any more");
+    let told = main.election("service").leader().await.expect("answers").expect("there is a leader");
+    assert_eq!((told.term, told.text().expect("the bytes are text")), (next.term(), "standby"));
+    let error = leading.resign().await.expect_err("the former leader no longer led");
     assert_eq!(error.kind(), ErrorKind::Lost);
     assert!(error.to_string().starts_with("election \""), "{error}");
-    let told = main.election("service").leader().await.expect("answers").expect("somebody leads");
+    let told = main.election("service").leader().await.expect("answers").expect("there is a leader");
     assert_eq!(told.term, next.term());
 }
 
-pub(super) async fn what_is_in_an_elections_cell_is_not_taken_for_a_leader<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_foreign_value_in_an_elections_cell_is_not_taken_for_a_leader<F: Fixture>(
+    fixture: Arc<F>,
+) {
     let client = fixture.client().await;
     client.cell("foreign").set_if(Version::ABSENT, "not a leader").await.expect("answers");
     let election = client.election("foreign").ttl(LONG);
@@ -92,15 +94,17 @@ pub(super) async fn what_is_in_an_elections_cell_is_not_taken_for_a_leader<F: Fi
         assert!(error.to_string().starts_with("election \"foreign\": "), "{error}");
     }
     nothing_left(&client, "foreign").await;
-    // A later leader has said so already: one that was paused in between does not say that it leads.
+    // A later leader has published its value already: a leader that was paused in between does not publish
+    // its own.
     client.cell("late").set_if(Version::ABSENT, format!("{}\nlater", u64::MAX)).await.expect("answers");
     let error = client.election("late").ttl(LONG).campaign("paused").await.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Lost);
     nothing_left(&client, "late").await;
 }
 
-/// Everybody can read that it leads, and it does not know: it lets go, and nobody believes what stands there.
-pub(super) async fn who_cannot_tell_that_it_leads_does_not_lead<F: Fixture>(fixture: Arc<F>) {
+/// The server has published the leader, but the leader did not get the answer: it resigns, and no observer
+/// believes the published value.
+pub(super) async fn a_candidate_that_cannot_publish_its_value_does_not_lead<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     set(&client.cell("mute"), "0\nnobody").await;
     let election = client.election("mute").ttl(LONG);

@@ -1,4 +1,4 @@
-//! Leases are renewed while the holder lives, and a holder is told when they are not.
+//! Leases are renewed while the holder lives, and a holder learns when they are not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(super) async fn work_longer_than_the_ttl_keeps_its_lock<F: Fixture>(fixture:
 pub(super) async fn blocked_user_code_does_not_starve_renewal<F: Fixture>(fixture: Arc<F>) {
     let ttl = F::STEADY;
     let guard = fixture.client().await.lock("blocked").ttl(ttl).acquire().await.expect("free");
-    // More than there are workers.
+    // More blocking tasks than the runtime has worker threads.
     let blockers = (0..3).map(|_| tokio::spawn(async move { std::thread::sleep(ttl * 3 / 2) }));
     let blockers = blockers.collect::<Vec<_>>();
     std::thread::sleep(ttl * 3 / 2);
@@ -47,8 +47,9 @@ pub(super) async fn the_holder_is_told_before_its_lease_ends_when_the_engine_is_
     assert_eq!(loss, if F::IS_A_CONNECTION { Loss::SessionEnded } else { Loss::Unreachable });
     assert!(!guard.is_certain() && guard.remaining().is_zero());
     fixture.mend().await;
-    // Told before the end: whoever asks now still finds the lease running, unless the machine was very slow.
-    let error = guard.release().await.expect_err("it was lost");
+    // The loss is reported before the end: the lease still runs at this moment, unless the machine was very
+    // slow.
+    let error = guard.release().await.expect_err("the lock was lost");
     assert_eq!(error.kind(), ErrorKind::Lost);
     nothing_left(&fixture.client().await, "cut off").await;
 }
@@ -64,7 +65,7 @@ pub(super) async fn a_holder_whose_claim_was_removed_is_told_at_the_next_renewal
     assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
 }
 
-pub(super) async fn a_revoked_lock_is_told_and_comes_free<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_revoked_lock_is_reported_and_becomes_free<F: Fixture>(fixture: Arc<F>) {
     let (holder, operator) = (fixture.client().await, fixture.client().await);
     let guard = holder.lock("stuck").ttl(F::STEADY).acquire().await.expect("free");
     let state = operator.inspect(&Filter::Name(name("stuck"))).await.expect("answers").remove(0);
@@ -76,11 +77,11 @@ pub(super) async fn a_revoked_lock_is_told_and_comes_free<F: Fixture>(fixture: A
     );
     assert_eq!(guard.lost().await, loss);
     if F::guarantees().lives_with_session {
-        // There is no lease to end: it comes free when its holder lets go.
+        // There is no lease to end: the lock becomes free when its holder releases it.
         assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
         return nothing_left(&operator, "stuck").await;
     }
-    let next = operator.lock("stuck").wait(LONG).acquire().await.expect("it comes free");
+    let next = operator.lock("stuck").wait(LONG).acquire().await.expect("the lock becomes free");
     assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
     assert_eq!(
         operator.revoke(&state, Revoke::Now).await.expect("answers"),
@@ -91,7 +92,7 @@ pub(super) async fn a_revoked_lock_is_told_and_comes_free<F: Fixture>(fixture: A
     next.release().await.expect("held");
 }
 
-pub(super) async fn a_lock_revoked_now_is_free_at_once<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_lock_revoked_at_once_is_free_at_once<F: Fixture>(fixture: Arc<F>) {
     let (holder, operator) = (fixture.client().await, fixture.client().await);
     for contended in [false, true] {
         let guard = hold(&holder, "urgent").await;
@@ -108,18 +109,22 @@ pub(super) async fn a_lock_revoked_now_is_free_at_once<F: Fixture>(fixture: Arc<
         };
         let has_tokens = fixture.has_tokens();
         assert!(rose(has_tokens, token(has_tokens, &guard), token(has_tokens, &next)));
-        assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost, "and harmless");
+        assert_eq!(
+            guard.release().await.expect_err("lost").kind(),
+            ErrorKind::Lost,
+            "the release is harmless"
+        );
         assert!(next.is_certain());
         next.release().await.expect("held");
     }
 }
 
-/// Also if another holds the lock since, and if the holder has not renewed before.
-pub(super) async fn a_holder_whose_lock_was_revoked_now_hears_that_it_was_revoked<F: Fixture>(
+/// Also if another client has acquired the lock since, and if the holder has not renewed before.
+pub(super) async fn a_holder_whose_lock_was_revoked_at_once_is_told_of_the_revocation<F: Fixture>(
     fixture: Arc<F>,
 ) {
     let (holder, operator) = (fixture.client().await, fixture.client().await);
-    // Where all depends on the session, only a node that was read once is watched.
+    // Where every claim depends on the session, a node is watched only after it was read once.
     let at_once = (!F::guarantees().lives_with_session).then_some(Duration::ZERO);
     for (contended, after) in
         at_once.into_iter().chain([F::STEADY / 2]).flat_map(|after| [(false, after), (true, after)])
@@ -142,12 +147,12 @@ pub(super) async fn a_holder_whose_lock_was_revoked_now_hears_that_it_was_revoke
         let told = tokio::time::timeout(F::STEADY * 3, guard.lost()).await.expect("told in time");
         assert!(told == Loss::Revoked, "told {told:?}; contended {contended}, after {after:?}");
         assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
-        assert!(next.is_certain(), "and harmless");
+        assert!(next.is_certain(), "the release is harmless");
         next.release().await.expect("held");
         nothing_left(&operator, "told").await;
     }
     if at_once.is_some() {
-        // Its release is the first to meet the revocation: the next renewal is far away.
+        // The release is the first request to meet the revocation: the next renewal is far away.
         let guard = hold(&holder, "released").await;
         let state = operator.inspect(&Filter::Name(name("released"))).await.expect("answers").remove(0);
         operator.revoke(&state, Revoke::Now).await.expect("answers");
@@ -166,11 +171,11 @@ pub(super) async fn a_claim_bound_to_its_session_needs_no_renewal<F: Fixture>(fi
     assert!(two.lock("bound").try_acquire().await.expect("answers").is_none());
     guard.release().await.expect("held");
     nothing_left(&two, "bound").await;
-    // It is told all the same when it is taken away.
+    // The loss is reported nevertheless when the lock is taken away.
     let guard = lock.acquire().await.expect("free");
     let state = two.inspect(&Filter::Name(name("bound"))).await.expect("answers").remove(0);
     two.revoke(&state, Revoke::Now).await.expect("answers");
-    tokio::time::timeout(F::STEADY * 2, guard.lost()).await.expect("told at the next look");
+    tokio::time::timeout(F::STEADY * 2, guard.lost()).await.expect("the loss is reported at the next check");
 }
 
 pub(super) async fn a_guard_dropped_outside_a_runtime_is_released<F: Fixture>(fixture: Arc<F>) {
@@ -183,11 +188,11 @@ pub(super) async fn a_guard_dropped_outside_a_runtime_is_released<F: Fixture>(fi
         let _held = panicking;
         std::panic::resume_unwind(Box::new("on purpose"));
     });
-    panicked.await.expect_err("it panicked");
+    panicked.await.expect_err("the task panicked");
     nothing_left(&two, "outside").await;
 }
 
-pub(super) async fn a_failed_release_is_repeated_in_the_background<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_failed_release_is_retried_in_the_background<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     let guard = hold(&client, "stubborn").await;
     fixture.breaks().await;
@@ -227,7 +232,7 @@ pub(super) async fn a_client_outlives_the_runtime_it_was_used_in<F: Fixture>(fix
             .wait(free)
             .acquire()
             .await
-            .expect("released, not left to its ttl")
+            .expect("the lock is released and not left to its ttl")
             .release()
             .await
             .expect("held");
@@ -244,7 +249,9 @@ pub(super) async fn a_client_outlives_the_runtime_it_was_used_in<F: Fixture>(fix
         .expect("held");
 }
 
-pub(super) async fn a_runtime_that_nobody_drives_keeps_no_news_from_others<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_runtime_that_is_not_driven_withholds_no_notification_from_others<F: Fixture>(
+    fixture: Arc<F>,
+) {
     let (holder, waiter) = (fixture.client().await, fixture.client().await);
     let (asleep, awake) = (hold(&holder, "asleep").await, hold(&holder, "awake").await);
     let sleepy = waiter.clone();
@@ -259,7 +266,7 @@ pub(super) async fn a_runtime_that_nobody_drives_keeps_no_news_from_others<F: Fi
     super::support::waiters(&holder, "awake", 1).await;
     awake.release().await.expect("held");
     let served = tokio::time::timeout(Duration::from_secs(5), waiting).await;
-    drop(served.expect("the news reached the runtime that runs"));
+    drop(served.expect("the notification reached the running runtime"));
     asleep.release().await.expect("held");
     idle.shutdown_background();
 }

@@ -1,4 +1,4 @@
-//! Who may hold beside whom.
+//! The modes that may hold a lock together.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,13 +42,14 @@ pub(super) async fn a_waiting_writer_is_not_overtaken_by_readers<F: Fixture>(fix
     granted(&engine, &first).await;
     busy(&engine, &writer).await;
     busy(&engine, &late).await;
-    // The writer gives up: the reader behind it may join the first at once.
+    // The writer stops waiting: the reader behind it may join the first at once.
     engine.release(&writer).await.expect("answers");
     granted(&engine, &late).await;
 }
 
-/// Every order in which one of three claims dies, each in a session of its own: whoever is left is granted, and woken.
-pub(super) async fn whoever_dies_the_others_move_up<F: Fixture>(fixture: Arc<F>) {
+/// Every order in which one of three claims dies, each in a session of its own: every remaining claim is
+/// granted, and woken.
+pub(super) async fn the_other_claims_advance_whichever_claim_dies<F: Fixture>(fixture: Arc<F>) {
     if !F::guarantees().read_write || !F::guarantees().permits {
         return;
     }
@@ -74,7 +75,7 @@ pub(super) async fn whoever_dies_the_others_move_up<F: Fixture>(fixture: Arc<F>)
                 left.push((engine, claim, answer));
             }
             let (dead, its_claim, _) = left.remove(dies);
-            // An engine that sees no death, or not before the ttl is over, has to be told.
+            // An engine that does not detect the death, or not before the ttl is over, must be told.
             if fixture.url().is_none() || F::guarantees().dead_holder.contains("ttl") {
                 dead.release(&its_claim).await.expect("answers");
             }
@@ -89,7 +90,8 @@ pub(super) async fn whoever_dies_the_others_move_up<F: Fixture>(fixture: Arc<F>)
     }
 }
 
-/// What the core does; without its timer, if the engine has news: then only they may wake it.
+/// Waits as the core does. On an engine that sends notifications the core's timer is left out: only a
+/// notification may wake the waiter.
 async fn wait_for<E: Engine>(engine: &E, claim: &Claim, mut busy: Busy, pushes: bool) {
     loop {
         let limit = if pushes { Duration::from_secs(5) } else { busy.again_in };

@@ -58,7 +58,7 @@ pub(super) async fn awkward_names_are_data<F: Fixture>(fixture: Arc<F>) {
     drop(all_held_at_once(&*fixture, &names).await);
 }
 
-pub(super) async fn a_bad_name_or_ttl_is_refused_with_the_limit<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn an_invalid_name_or_ttl_is_refused_with_the_limit<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     for bad in ["", "a\nb", "a\0b", "tab\t", "\u{7f}", &"n".repeat(513)] {
         let error = client.lock(bad).acquire().await.expect_err("a bad name");

@@ -1,4 +1,4 @@
-//! What becomes of requests whose replies are missing.
+//! Requests whose replies are missing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,42 +9,42 @@ use latchwork::{Client, Effect, Error, ErrorKind, Wait, blocking};
 
 use super::support::{LONG, hold, name, nothing_left, pause, waiters};
 use crate::Fixture;
-use crate::flaky::{Fault, Faults, Flaky};
-use crate::recorder::{Event, Recorder};
+use crate::faulty_engine::{ClaimFault, EngineFaults, FaultyEngine};
+use crate::recording_engine::{EngineEvent, RecordingEngine};
 
-/// Long enough for an answer from a machine that stands still meanwhile: without any, the error would be
+/// Long enough for an answer from a machine that stalls meanwhile: without any answer, the error would be
 /// another.
 const A_WHILE: Duration = Duration::from_secs(2);
 
-async fn flaky<F: Fixture>(fixture: &F) -> (Client, Arc<Faults>) {
-    let (engine, faults) = Flaky::new(fixture.engine().await);
+async fn flaky<F: Fixture>(fixture: &F) -> (Client, Arc<EngineFaults>) {
+    let (engine, faults) = FaultyEngine::new(fixture.engine().await);
     (Client::new(engine), faults)
 }
 
-/// Ends the fault as soon as a claim ran into it.
-async fn mend_after_one_claim(faults: &Faults) {
+/// Ends the fault as soon as a claim has hit it.
+async fn mend_after_one_claim(faults: &EngineFaults) {
     while faults.claims() == 0 {
         tokio::task::yield_now().await;
     }
     faults.claim(None);
 }
 
-pub(super) async fn a_claim_whose_reply_is_lost_is_asked_for_again<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_claim_whose_reply_is_lost_is_retried<F: Fixture>(fixture: Arc<F>) {
     for wait in [Duration::ZERO, LONG] {
-        let (engine, faults) = Flaky::new(fixture.engine().await);
-        let recorder = Recorder::new(engine);
+        let (engine, faults) = FaultyEngine::new(fixture.engine().await);
+        let recorder = RecordingEngine::new(engine);
         let events = recorder.events();
         let client = Client::new(recorder);
-        faults.claim(Some(Fault::ReplyLost));
+        faults.claim(Some(ClaimFault::ReplyLost));
         let lock = client.lock("unheard").wait(wait);
         let (acquired, ()) = tokio::join!(lock.acquire(), mend_after_one_claim(&faults));
-        let guard = acquired.expect("it held all along");
+        let guard = acquired.expect("it held the lock all along");
         assert!(guard.is_certain());
         let sent: Vec<_> = events
             .lock()
-            .expect("no panic while noting")
+            .expect("no thread panicked while recording")
             .iter()
-            .filter_map(|event| if let Event::Claim(_, id) = event { Some(*id) } else { None })
+            .filter_map(|event| if let EngineEvent::Claim(_, id) = event { Some(*id) } else { None })
             .collect();
         assert!(sent.len() > 1 && sent.iter().all(|id| *id == sent[0]), "{sent:?}");
         guard.release().await.expect("held");
@@ -55,9 +55,9 @@ pub(super) async fn a_claim_whose_reply_is_lost_is_asked_for_again<F: Fixture>(f
 pub(super) async fn a_claim_that_stays_unanswered_is_undone<F: Fixture>(fixture: Arc<F>) {
     let (client, faults) = flaky(&*fixture).await;
     let rival = fixture.client().await;
-    // Once before: a first claim may have a session to begin, and nobody who does not wait waits for that.
+    // Once before: the first claim may have to start a session, and a try does not wait for that.
     client.lock("undone").ttl(LONG).acquire().await.expect("free").release().await.expect("held");
-    faults.claim(Some(Fault::ReplyLost));
+    faults.claim(Some(ClaimFault::ReplyLost));
     for wait in [Duration::ZERO, A_WHILE] {
         let error = client.lock("undone").ttl(LONG).wait(wait).acquire().await.expect_err("no answer");
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::None), "{error}");
@@ -66,23 +66,23 @@ pub(super) async fn a_claim_that_stays_unanswered_is_undone<F: Fixture>(fixture:
     }
 }
 
-pub(super) async fn an_error_says_until_when_the_lock_may_be_held<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn an_error_tells_until_when_the_lock_may_be_held<F: Fixture>(fixture: Arc<F>) {
     let (client, faults) = flaky(&*fixture).await;
     let clock = latchwork::engine::Engine::clock(&fixture.engine().await);
-    faults.claim(Some(Fault::ReplyLost));
+    faults.claim(Some(ClaimFault::ReplyLost));
     faults.release(true);
     let error = client.lock("perhaps").ttl(LONG).wait(A_WHILE).acquire().await.expect_err("no answer");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::Unknown), "{error}");
     let until = error.may_be_held_until().expect("the release failed too");
     let left = until.since(clock.now());
-    // It may have been queued, and be granted when its place in the queue is all but over.
+    // The claim may have been queued, and may be granted when its queue entry has almost expired.
     assert!(left > LONG && left <= LONG * 2, "{left:?}");
     assert!(error.to_string().contains("may be held for up to"), "{error}");
     assert!(fixture.client().await.lock("perhaps").try_acquire().await.expect("answers").is_none());
-    // The janitor goes on until it succeeds.
+    // The janitor retries until it succeeds.
     faults.release(false);
     faults.claim(None);
-    client.close().await.expect("done long before the lease ends");
+    client.close().await.expect("work ends long before the lease");
     nothing_left(&fixture.client().await, "perhaps").await;
 }
 
@@ -97,7 +97,7 @@ pub(super) async fn an_outage_costs_a_waiter_nothing_but_time<F: Fixture>(fixtur
     waiters(&rival, "outage", 1).await;
     let newcomer = {
         let client = client.clone();
-        faults.claim(Some(Fault::Refused));
+        faults.claim(Some(ClaimFault::Refused));
         tokio::spawn(async move { hold(&client, "other").await })
     };
     pause(200).await;
@@ -107,27 +107,27 @@ pub(super) async fn an_outage_costs_a_waiter_nothing_but_time<F: Fixture>(fixtur
     newcomer.await.expect("no panic").release().await.expect("held");
 }
 
-pub(super) async fn an_outage_longer_than_the_wait_limit_is_told_as_one<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn an_outage_longer_than_the_wait_limit_is_reported_as_one<F: Fixture>(fixture: Arc<F>) {
     let (client, faults) = flaky(&*fixture).await;
-    faults.claim(Some(Fault::Refused));
+    faults.claim(Some(ClaimFault::Refused));
     let error = client.lock("gone").wait(A_WHILE).acquire().await.expect_err("refused");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::None), "{error}");
     assert!(faults.claims() > 1, "tried once only");
     let before = faults.claims();
     let error = client.lock("gone").try_acquire().await.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Unreachable);
-    assert_eq!(faults.claims(), before + 1, "there was nothing to find out");
+    assert_eq!(faults.claims(), before + 1, "the outcome was already known");
 }
 
-pub(super) async fn a_claim_that_arrives_after_its_release_is_given_back<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_claim_that_arrives_after_its_release_is_released_again<F: Fixture>(fixture: Arc<F>) {
     let (client, faults) = flaky(&*fixture).await;
     let rival = fixture.client().await;
-    faults.claim(Some(Fault::ArrivesLate(Duration::from_millis(300))));
+    faults.claim(Some(ClaimFault::ArrivesLate(Duration::from_millis(300))));
     let error = client.lock("late").ttl(LONG).try_acquire().await.expect_err("no answer");
     assert_eq!(error.kind(), ErrorKind::Unreachable);
     faults.claim(None);
-    // It arrives and holds for nobody, until the janitor comes round again: too soon to be seen on a machine that stands
-    // still meanwhile.
+    // The claim arrives and holds the lock without an owner until the janitor's next round. That is too short
+    // to be observed on a machine that stalls meanwhile.
     while faults.arrived() == 0 {
         pause(5).await;
     }
@@ -135,7 +135,7 @@ pub(super) async fn a_claim_that_arrives_after_its_release_is_given_back<F: Fixt
     next.await.expect("long before its lease ends").release().await.expect("held");
 }
 
-pub(super) async fn closing_waits_for_what_goes_on_in_the_background<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn closing_a_client_waits_for_background_work<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     let guards = [hold(&client, "close a").await, hold(&client, "close b").await];
     fixture.hinder(Duration::from_millis(50));
@@ -148,29 +148,29 @@ pub(super) async fn closing_waits_for_what_goes_on_in_the_background<F: Fixture>
     hold(&client, "close a").await.release().await.expect("a closed client can still be used");
 }
 
-/// No request failed within the wait limit, and one may be under way: on a busy machine this takes long.
+/// No request failed within the wait limit, but one may be pending: on a busy machine this takes long.
 fn is_unanswered(error: &Error) -> bool {
     error.kind() == ErrorKind::TimedOut && error.to_string().contains("did not answer")
 }
 
-/// An error of an engine that cannot be used, and not an answer of one that can.
+/// An error of an engine that cannot be used, as opposed to an answer of a working engine.
 fn is_of_the_engine(error: &Error) -> bool {
     let text = error.to_string();
     let is_answer = matches!(error.kind(), ErrorKind::Busy | ErrorKind::TimedOut) && !is_unanswered(error);
     !is_answer && !text.contains("another task of this client") && text.matches("may have acted").count() <= 1
 }
 
-pub(super) async fn an_error_before_anything_was_sent_says_so<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn an_error_before_anything_was_sent_reports_no_effect<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     hold(&client, "unsent").await.release().await.expect("held");
     fixture.breaks().await;
-    // The connection of before may not be known to be closed yet. This claim may be sent on it.
-    client.lock("notices").try_acquire().await.expect_err("it is broken");
+    // The client may not know yet that its former connection is closed. This claim may be sent on it.
+    client.lock("notices").try_acquire().await.expect_err("the connection is broken");
     for wait in [Duration::ZERO, A_WHILE] {
         let mut round = 0;
         let error = loop {
             let lock = client.lock(format!("unsent {round}")).ttl(LONG).wait(wait);
-            match lock.acquire().await.expect_err("it is broken") {
+            match lock.acquire().await.expect_err("the connection is broken") {
                 error if is_unanswered(&error) => round += 1,
                 error => break error,
             }
@@ -185,7 +185,7 @@ pub(super) async fn an_error_before_anything_was_sent_says_so<F: Fixture>(fixtur
     nothing_left(&client, "unsent 0").await;
 }
 
-/// Tries until the lock is granted. Every answer before is an error.
+/// Tries until the lock is granted. Every earlier answer is an error.
 async fn granted_after_an_outage(client: &Client, lock: &str) {
     let clock = Clock::boottime();
     let patience = clock.now().after(LONG);
@@ -204,9 +204,15 @@ pub(super) async fn a_try_while_the_server_is_down_reports_the_error<F: Fixture>
     hold(&client, "acquired").await.release().await.expect("held");
     let guard = hold(&client, "released").await;
     fixture.breaks().await;
-    let error = client.lock("acquired").ttl(LONG).wait(A_WHILE).acquire().await.expect_err("it is broken");
+    let error = client
+        .lock("acquired")
+        .ttl(LONG)
+        .wait(A_WHILE)
+        .acquire()
+        .await
+        .expect_err("the connection is broken");
     assert!(is_of_the_engine(&error), "{error}");
-    guard.release().await.expect_err("it is broken");
+    guard.release().await.expect_err("the connection is broken");
     for lock in ["acquired", "released"] {
         let lock = client.lock(lock).ttl(LONG);
         for _ in 0..3 {
@@ -215,7 +221,7 @@ pub(super) async fn a_try_while_the_server_is_down_reports_the_error<F: Fixture>
                 Err(error) => assert!(is_of_the_engine(&error), "{error}"),
             }
             for wait in [Wait::Never, Wait::UpTo(Duration::from_millis(30))] {
-                let error = lock.clone().wait(wait).acquire().await.expect_err("it is broken");
+                let error = lock.clone().wait(wait).acquire().await.expect_err("the connection is broken");
                 assert!(is_of_the_engine(&error), "{wait:?}: {error}");
             }
         }
@@ -226,13 +232,11 @@ pub(super) async fn a_try_while_the_server_is_down_reports_the_error<F: Fixture>
     }
 }
 
-pub(super) async fn a_try_reports_a_release_that_failed_and_has_it_repeated_at_once<F: Fixture>(
-    fixture: Arc<F>,
-) {
+pub(super) async fn a_try_reports_a_failed_release_and_has_it_retried_at_once<F: Fixture>(fixture: Arc<F>) {
     let (client, faults) = flaky(&*fixture).await;
     let lock = client.lock("not given back").ttl(LONG);
     for round in 0..2 {
-        faults.claim(Some(Fault::ReplyLost));
+        faults.claim(Some(ClaimFault::ReplyLost));
         faults.release(true);
         let failed = lock.clone().wait(A_WHILE).acquire().await.expect_err("no answer");
         assert_eq!(failed.effect(), Effect::Unknown, "{failed}");
@@ -259,7 +263,7 @@ pub(super) async fn a_try_reports_a_release_that_failed_and_has_it_repeated_at_o
             let _ = waiter.await;
             faults.release(false);
             let guard = match lock.try_acquire().await {
-                // The repetition for the waiter may have been under way.
+                // The retry for the waiter may have been pending.
                 Err(_) => lock.try_acquire().await.expect("answers"),
                 Ok(guard) => guard,
             };
@@ -273,12 +277,12 @@ pub(super) async fn a_try_reports_a_release_that_failed_and_has_it_repeated_at_o
     nothing_left(&client, "not given back").await;
 }
 
-pub(super) async fn a_try_on_a_thread_reports_a_release_that_failed<F: Fixture>(fixture: Arc<F>) {
-    let (engine, faults) = Flaky::new(fixture.engine().await);
+pub(super) async fn a_blocking_try_reports_a_failed_release<F: Fixture>(fixture: Arc<F>) {
+    let (engine, faults) = FaultyEngine::new(fixture.engine().await);
     let on_a_thread = move || {
         let client = blocking::Client::new(engine).expect("a thread");
         let lock = client.lock("not given back").ttl(LONG);
-        faults.claim(Some(Fault::ReplyLost));
+        faults.claim(Some(ClaimFault::ReplyLost));
         faults.release(true);
         lock.clone().wait(A_WHILE).acquire().map(drop).expect_err("no answer");
         for tried in [lock.try_acquire().map(drop), lock.clone().wait(Wait::Never).acquire().map(drop)] {
@@ -287,20 +291,22 @@ pub(super) async fn a_try_on_a_thread_reports_a_release_that_failed<F: Fixture>(
         }
         faults.claim(None);
         faults.release(false);
-        let guard = lock.try_acquire().expect("answers").expect("it is given back first");
+        let guard = lock.try_acquire().expect("answers").expect("the lock is released first");
         guard.release().map(drop).expect("held");
     };
     tokio::task::spawn_blocking(on_a_thread).await.expect("no panic");
 }
 
-pub(super) async fn a_lock_is_called_held_by_another_task_only_if_one_holds_it<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn an_error_names_another_task_as_holder_only_if_one_holds_the_lock<F: Fixture>(
+    fixture: Arc<F>,
+) {
     let (client, rival) = (fixture.client().await, fixture.client().await);
     let lock = client.lock("whose").ttl(LONG);
     let wait = [Wait::Never, Wait::UpTo(Duration::from_millis(30))];
     let told = async || {
         let mut texts = Vec::new();
         for wait in wait {
-            let error = lock.clone().wait(wait).acquire().await.expect_err("somebody has it");
+            let error = lock.clone().wait(wait).acquire().await.expect_err("another client has the lock");
             assert!(matches!(error.kind(), ErrorKind::Busy | ErrorKind::TimedOut), "{error}");
             texts.push(error.to_string());
         }

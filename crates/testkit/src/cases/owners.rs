@@ -1,4 +1,4 @@
-//! Owners: nested guards in one client, take-over from elsewhere.
+//! Owners: nested guards in one client, and take-over from another client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn owned(mut claim: Claim, owner: &str) -> Claim {
 }
 
 async fn hold_as(client: &Client, lock: &str, owner: &str) -> Guard {
-    client.lock(lock).ttl(LONG).owner(owner).acquire().await.expect("the lock comes free")
+    client.lock(lock).ttl(LONG).owner(owner).acquire().await.expect("the lock becomes free")
 }
 
 pub(super) async fn an_owner_takes_over_from_itself_past_the_queue<F: Fixture>(fixture: Arc<F>) {
@@ -33,7 +33,7 @@ pub(super) async fn an_owner_takes_over_from_itself_past_the_queue<F: Fixture>(f
         let now = granted(&three, &second).await;
         assert!(now.token > was.token, "{now:?} after {was:?}");
         assert_eq!(granted(&three, &second).await.token, now.token, "C1");
-        // Of the former claim, nothing is left that could do anything.
+        // The former claim can have no further effect.
         let renewed = one.renew(&[Arc::new(first.clone())]).await.remove(0).expect("answers");
         assert_eq!(renewed, Renewal::Lost(Loss::TakenOver));
         assert_eq!(one.release(&first).await.expect("answers"), Released::NotHeld);
@@ -49,7 +49,7 @@ pub(super) async fn an_owner_takes_over_from_itself_past_the_queue<F: Fixture>(f
     nothing_left(&fixture.client().await, "ledger").await;
 }
 
-pub(super) async fn an_owner_that_waits_takes_over_when_it_asks_again<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_waiting_owner_takes_over_when_it_claims_again<F: Fixture>(fixture: Arc<F>) {
     let (one, two, three) = (fixture.engine().await, fixture.engine().await, fixture.engine().await);
     let holder = waiting("relay", LONG);
     let (first, second) = (owned(waiting("relay", LONG), "writer"), owned(waiting("relay", LONG), "writer"));
@@ -87,8 +87,8 @@ pub(super) async fn guards_of_one_owner_hold_together<F: Fixture>(fixture: Arc<F
     nothing_left(&client, "nested").await;
 }
 
-/// The holder may be waiting for the very task that came while it still waited itself.
-pub(super) async fn guards_of_one_owner_that_wait_are_let_in_together<F: Fixture>(fixture: Arc<F>) {
+/// The holder may be waiting for the very task that arrived while the holder was still waiting itself.
+pub(super) async fn waiting_guards_of_one_owner_are_granted_together<F: Fixture>(fixture: Arc<F>) {
     let (client, rival) = (fixture.client().await, fixture.client().await);
     let held = hold(&rival, "family").await;
     let member = |_| {
@@ -108,7 +108,7 @@ pub(super) async fn guards_of_one_owner_that_wait_are_let_in_together<F: Fixture
     nothing_left(&rival, "family").await;
 }
 
-pub(super) async fn a_guard_that_was_taken_over_is_told_and_harmless<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_guard_that_was_taken_over_is_told_and_does_no_harm<F: Fixture>(fixture: Arc<F>) {
     let (before, after) = (fixture.client().await, fixture.client().await);
     let stale = before.lock("restart").ttl(F::STEADY).owner("writer").acquire().await.expect("free");
     let fresh = hold_as(&after, "restart", "writer").await;
@@ -116,7 +116,7 @@ pub(super) async fn a_guard_that_was_taken_over_is_told_and_harmless<F: Fixture>
     let loss = tokio::time::timeout(F::STEADY, stale.lost()).await.expect("told at the next renewal");
     assert_eq!(loss, Loss::TakenOver);
     let nested = before.lock("restart").owner("writer").wait(Duration::from_secs(1)).acquire().await;
-    assert_eq!(nested.expect_err("its outer guard is lost").kind(), ErrorKind::Lost);
+    assert_eq!(nested.expect_err("the outer guard is lost").kind(), ErrorKind::Lost);
     assert_eq!(stale.release().await.expect_err("lost").kind(), ErrorKind::Lost);
     assert!(fresh.is_certain());
     let state = after.inspect(&Filter::Name(name("restart"))).await.expect("answers").remove(0);
@@ -124,7 +124,7 @@ pub(super) async fn a_guard_that_was_taken_over_is_told_and_harmless<F: Fixture>
     fresh.release().await.expect("held");
 }
 
-pub(super) async fn a_bad_owner_is_refused_with_the_limit<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn an_invalid_owner_is_refused_with_the_limit<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     for (owner, says) in [("", "empty"), ("two\nlines", "U+000A"), (&"x".repeat(129), "128")] {
         let error = client.lock("a").owner(owner).try_acquire().await.expect_err("refused");

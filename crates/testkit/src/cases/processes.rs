@@ -11,7 +11,7 @@ use super::support::{hold, nothing_left, pause, waiters};
 use crate::Fixture;
 use crate::history::History;
 use crate::history::checks::{Expectations, check_all};
-use crate::worker::Worker;
+use crate::worker_process::WorkerProcess;
 
 /// Longer than any wait in these cases.
 const CASE_LIMIT: Duration = Duration::from_secs(100);
@@ -21,11 +21,11 @@ fn url<F: Fixture>(fixture: &F) -> String {
 }
 
 /// Checks a history in which every process ended by itself, and returns the number of its holds.
-fn all_is_well<F: Fixture>(path: &Path) -> usize {
+fn check_everything<F: Fixture>(path: &Path) -> usize {
     let history = History::read(path);
     let expected =
         Expectations { answer_within: CASE_LIMIT, idle_at_most: CASE_LIMIT, queued_after: None, left: None };
-    let stats = check_all(&history, &F::guarantees(), &expected).expect("every promise is kept");
+    let stats = check_all(&history, &F::guarantees(), &expected).expect("every guarantee is kept");
     assert!(stats.iter().all(|stats| stats.excused == 0));
     history.holds().len()
 }
@@ -35,12 +35,12 @@ pub(super) async fn four_processes_count_to_ten_thousand<F: Fixture>(fixture: Ar
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (url, file, history) = (url(&*fixture), path("counter"), path("history"));
     fixture.client().await;
-    let start = |_| Worker::start(&["count", &url, "count", &file, &history, "25", "100"]);
+    let start = |_| WorkerProcess::start(&["count", &url, "count", &file, &history, "25", "100"]);
     for mut worker in (0..4).map(start).collect::<Vec<_>>() {
         worker.done().await;
     }
     assert_eq!(std::fs::read_to_string(&file).expect("counted"), "10000");
-    assert_eq!(all_is_well::<F>(history.as_ref()), 10_000);
+    assert_eq!(check_everything::<F>(history.as_ref()), 10_000);
     nothing_left(&fixture.client().await, "count").await;
 }
 
@@ -52,10 +52,10 @@ pub(super) async fn a_killed_holder_is_noticed_within_a_tenth_of_the_ttl<F: Fixt
     let (client, clock) = (fixture.client().await, Clock::boottime());
     let mut gaps = Vec::new();
     for round in 0..10 {
-        let mut holder = Worker::start(&["hold", &url(&*fixture), "killed", "30000"]);
+        let mut holder = WorkerProcess::start(&["hold", &url(&*fixture), "killed", "30000"]);
         assert_eq!(holder.line().await, "started");
         let token = holder.line().await;
-        // Before the waiter stands in the queue in odd rounds, after it in even ones.
+        // Before the waiter is in the queue in odd rounds, after it in even rounds.
         let waiting = {
             let client = client.clone();
             tokio::spawn(async move { (hold(&client, "killed").await, Clock::boottime().now()) })
@@ -79,13 +79,13 @@ pub(super) async fn a_killed_holder_is_noticed_within_a_tenth_of_the_ttl<F: Fixt
     assert!(gaps.iter().all(|gap| *gap < TTL / 10), "{gaps:?}");
 }
 
-/// The last in line watched the one ahead; when that one leaves, it must watch the holder instead.
+/// The last waiter watched its predecessor; when that one leaves, it must watch the holder instead.
 pub(super) async fn a_killed_holder_is_noticed_behind_a_waiter_that_left<F: Fixture>(fixture: Arc<F>) {
     if F::guarantees().dead_holder.contains("ttl") {
         return;
     }
     let (leaver, last) = (fixture.client().await, fixture.client().await);
-    let mut holder = Worker::start(&["hold", &url(&*fixture), "left", "30000"]);
+    let mut holder = WorkerProcess::start(&["hold", &url(&*fixture), "left", "30000"]);
     assert_eq!(holder.line().await, "started");
     assert!(holder.line().await.starts_with("held"));
     let leaving = {
@@ -95,7 +95,7 @@ pub(super) async fn a_killed_holder_is_noticed_behind_a_waiter_that_left<F: Fixt
     waiters(&leaver, "left", 1).await;
     let waiting = tokio::spawn(async move { hold(&last, "left").await });
     waiters(&leaver, "left", 2).await;
-    leaving.await.expect("no panic").expect_err("it timed out");
+    leaving.await.expect("no panic").expect_err("the wait timed out");
     pause(50).await;
     holder.kill().await;
     let guard =
@@ -103,17 +103,17 @@ pub(super) async fn a_killed_holder_is_noticed_behind_a_waiter_that_left<F: Fixt
     guard.expect("no panic").release().await.expect("held");
 }
 
-/// How long a plain `flock` takes to notice the same, as the median of ten.
+/// The median of ten measurements of how long a plain `flock` takes to notice a killed holder.
 async fn killed_flock() -> Duration {
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
     let (path, clock) = (file.path().display().to_string(), Clock::boottime());
     let mut gaps = Vec::new();
     for _ in 0..10 {
-        let mut holder = Worker::start(&["flock", &path]);
+        let mut holder = WorkerProcess::start(&["flock", &path]);
         assert_eq!(holder.line().await, "held");
         let waiter = file.reopen().expect("the file is there");
         let waiting = tokio::task::spawn_blocking(move || {
-            waiter.lock().expect("the lock comes free");
+            waiter.lock().expect("the lock becomes free");
             Clock::boottime().now()
         });
         pause(20).await;
@@ -130,10 +130,11 @@ pub(super) async fn killed_waiters_are_skipped<F: Fixture>(fixture: Arc<F>) {
     let guard = hold(&client, "skip").await;
     let mut workers = Vec::new();
     for number in 0..6 {
-        // Who is served ends by itself: a killed holder is another promise, and not every engine's.
+        // A granted waiter ends by itself: noticing a killed holder is another guarantee, which not every
+        // engine gives.
         let order = if [0, 2, 4].contains(&number) { "hold" } else { "pass" };
         let ttl = F::WAITERS_TTL.as_millis().to_string();
-        workers.push(Worker::start(&[order, &url(&*fixture), "skip", &ttl]));
+        workers.push(WorkerProcess::start(&[order, &url(&*fixture), "skip", &ttl]));
         assert_eq!(workers[number].line().await, "started");
         waiters(&client, "skip", number + 1).await;
     }
@@ -144,7 +145,7 @@ pub(super) async fn killed_waiters_are_skipped<F: Fixture>(fixture: Arc<F>) {
     guard.release().await.expect("held");
     for alive in [1, 3, 5] {
         let line = tokio::time::timeout(Duration::from_secs(10), workers[alive].line()).await;
-        assert!(line.expect("served in its turn").starts_with("held"));
+        assert!(line.expect("the waiter is granted the lock in its turn").starts_with("held"));
         workers[alive].done().await;
     }
     nothing_left(&client, "skip").await;
@@ -152,17 +153,17 @@ pub(super) async fn killed_waiters_are_skipped<F: Fixture>(fixture: Arc<F>) {
 
 pub(super) async fn a_stopped_holder_loses_its_lock_after_the_ttl<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
-    // No shorter than its session, where there is one.
+    // No shorter than the session, on engines that have one.
     let ttl = F::SHORT.max(Duration::from_secs(1)).as_millis().to_string();
-    let mut holder = Worker::start(&["hold", &url(&*fixture), "stopped", &ttl]);
+    let mut holder = WorkerProcess::start(&["hold", &url(&*fixture), "stopped", &ttl]);
     assert_eq!(holder.line().await, "started");
     assert!(holder.line().await.starts_with("held"));
     holder.signal(Signal::SIGSTOP);
     let guard = tokio::time::timeout(Duration::from_secs(20), hold(&client, "stopped")).await;
-    let guard = guard.expect("it comes free when the lease ends");
+    let guard = guard.expect("the lock becomes free when the lease ends");
     holder.signal(Signal::SIGCONT);
     pause(500).await;
-    assert!(guard.is_certain(), "what wakes up does not disturb the next holder");
+    assert!(guard.is_certain(), "a process that wakes up does not disturb the next holder");
     guard.release().await.expect("held");
     holder.kill().await;
 }
@@ -171,11 +172,11 @@ pub(super) async fn two_hundred_processes_all_get_their_turn<F: Fixture>(fixture
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (url, file, history) = (url(&*fixture), path("counter"), path("history"));
-    let start = |_| Worker::start(&["count", &url, "crowd", &file, &history, "1", "1"]);
+    let start = |_| WorkerProcess::start(&["count", &url, "crowd", &file, &history, "1", "1"]);
     for mut worker in (0..200).map(start).collect::<Vec<_>>() {
         worker.done().await;
     }
     assert_eq!(std::fs::read_to_string(&file).expect("counted"), "200");
-    assert_eq!(all_is_well::<F>(history.as_ref()), 200);
+    assert_eq!(check_everything::<F>(history.as_ref()), 200);
     nothing_left(&fixture.client().await, "crowd").await;
 }

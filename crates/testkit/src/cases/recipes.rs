@@ -1,4 +1,4 @@
-//! What is built on locks: several at once, segments, a lock that is kept for a while.
+//! Recipes on top of locks: several locks at once, segments, and a lock that is kept for a while.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +10,7 @@ use latchwork::{Client, ErrorKind};
 use tokio::task::JoinSet;
 
 use super::support::{LONG, hold, name, nothing_left, pause};
-use crate::{Fixture, cut};
+use crate::{Fixture, drop_at_poll};
 
 pub(super) async fn fifty_tasks_in_opposite_orders_never_wait_for_each_other<F: Fixture>(fixture: Arc<F>) {
     let (one, two) = (fixture.client().await, fixture.client().await);
@@ -43,7 +43,7 @@ pub(super) async fn fifty_tasks_in_opposite_orders_never_wait_for_each_other<F: 
     }
 }
 
-pub(super) async fn of_several_locks_all_are_held_or_none<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn several_locks_are_held_together_or_not_at_all<F: Fixture>(fixture: Arc<F>) {
     let (client, other) = (fixture.client().await, fixture.client().await);
     let names = ["all 1", "all 2", "all 3"];
     let all = client.multi_lock(names).ttl(LONG);
@@ -62,9 +62,9 @@ pub(super) async fn of_several_locks_all_are_held_or_none<F: Fixture>(fixture: A
     assert_eq!(error.lock().map(|lock| lock.as_str()), Some("all 3"), "{error}");
     assert!(clock.now().since(asked) >= limit, "one limit for all of them");
     free().await;
-    // Dropped at any point, it leaves nothing either.
+    // An acquire that is dropped at any point leaves nothing behind either.
     for polls in 1..8 {
-        let dropped = cut::after_polls(all.acquire(), polls);
+        let dropped = drop_at_poll::after_polls(all.acquire(), polls);
         let _ = tokio::time::timeout(Duration::from_millis(30), dropped).await;
         free().await;
     }
@@ -83,7 +83,7 @@ pub(super) async fn of_several_locks_all_are_held_or_none<F: Fixture>(fixture: A
     nothing_left(&other, "all 1").await;
 }
 
-pub(super) async fn of_several_locks_the_loss_of_one_is_the_loss_of_all<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn the_loss_of_one_of_several_locks_is_the_loss_of_all<F: Fixture>(fixture: Arc<F>) {
     let (client, operator) = (fixture.client().await, fixture.client().await);
     let take_away = async |lock: &str| {
         let filter = Filter::Name(name(lock));
@@ -95,11 +95,11 @@ pub(super) async fn of_several_locks_the_loss_of_one_is_the_loss_of_all<F: Fixtu
     let held = guard.held();
     take_away("any 2").await;
     let (which, _) = tokio::time::timeout(Duration::from_secs(20), held.lost()).await.expect("told");
-    // Where both are on one connection, both are lost.
+    // If both locks are on one connection, both are lost.
     assert!(which.as_str() == "any 2" || F::IS_A_CONNECTION, "{which:?}");
     assert!(!guard.is_certain() && guard.remaining().is_zero());
     assert_eq!(guard.release().await.expect_err("one was lost").kind(), ErrorKind::Lost);
-    // And the work is dropped.
+    // The work is dropped, too.
     let work = both.run(async |_| {
         take_away("any 1").await;
         std::future::pending::<latchwork::Result<()>>().await
@@ -110,7 +110,7 @@ pub(super) async fn of_several_locks_the_loss_of_one_is_the_loss_of_all<F: Fixtu
     nothing_left(&operator, "any 2").await;
 }
 
-pub(super) async fn nobody_waits_behind_a_busy_segment_while_another_is_free<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn no_waiter_waits_for_a_busy_segment_while_another_is_free<F: Fixture>(fixture: Arc<F>) {
     let (client, other) = (fixture.client().await, fixture.client().await);
     let [here, there] = [&client, &other].map(|client| client.striped_lock("cut", 3).ttl(LONG));
     let mut held = Vec::new();
@@ -127,7 +127,7 @@ pub(super) async fn nobody_waits_behind_a_busy_segment_while_another_is_free<F: 
     let error =
         there.clone().wait(Duration::from_millis(50)).any().acquire().await.expect_err("all are busy");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
-    // Whichever comes free first.
+    // Whichever segment becomes free first.
     for free in [1, 2, 0] {
         let waiting = tokio::spawn({
             let there = there.clone();
@@ -146,7 +146,7 @@ pub(super) async fn nobody_waits_behind_a_busy_segment_while_another_is_free<F: 
     let key = here.for_key("order/42");
     assert!(key.try_acquire().await.expect("answers").is_none(), "a key's segment is busy as well");
     held.clear();
-    let guard = key.acquire().await.expect("it comes free");
+    let guard = key.acquire().await.expect("the lock becomes free");
     assert_eq!(guard.name().as_str(), format!("cut/{}", there.segment_of("order/42")));
     guard.release().await.expect("held");
     assert_eq!(
@@ -158,7 +158,7 @@ pub(super) async fn nobody_waits_behind_a_busy_segment_while_another_is_free<F: 
     }
 }
 
-pub(super) async fn a_lock_is_held_at_least_as_long_as_it_was_asked_to_be<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_lock_is_held_at_least_for_its_minimum_time<F: Fixture>(fixture: Arc<F>) {
     const LEAST: Duration = Duration::from_millis(700);
     let (client, other) = (fixture.client().await, fixture.client().await);
     let clock = Clock::boottime();
@@ -172,19 +172,19 @@ pub(super) async fn a_lock_is_held_at_least_as_long_as_it_was_asked_to_be<F: Fix
         } else {
             guard.release().await.expect("held")
         }
-        assert!(!view.is_certain(), "its guard let go");
+        assert!(!view.is_certain(), "its guard was released");
         let tried = job.try_acquire().await.expect("answers");
         assert!(tried.is_none() || clock.now().since(begun) >= LEAST, "another task of this client");
         drop(tried);
-        let next = other.lock("job").ttl(LONG).acquire().await.expect("it comes free");
+        let next = other.lock("job").ttl(LONG).acquire().await.expect("the lock becomes free");
         assert!(clock.now().since(begun) >= LEAST, "free after {:?}", clock.now().since(begun));
-        assert!(cut::now(view.lost()).is_none(), "what comes later is none of that guard's");
+        assert!(drop_at_poll::now(view.lost()).is_none(), "later changes do not concern that guard");
         next.release().await.expect("held");
     }
-    // Who closes its client waits for it.
+    // Closing the client waits for it.
     let begun = clock.now();
     drop(job.acquire().await.expect("free"));
-    client.close().await.expect("given back");
+    client.close().await.expect("the lock is released");
     assert!(clock.now().since(begun) >= LEAST);
     nothing_left(&other, "job").await;
     let refused = async |client: &Client, text: &str| {

@@ -1,4 +1,4 @@
-//! Read and write locks, and permits, as users take them.
+//! Read-write locks and semaphores through the public API.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use tokio::task::JoinSet;
 
 use super::support::{LONG, name, nothing_left, pause, waiters};
 use crate::history::checks::{Expectations, check_all};
-use crate::history::{RecordedClient, Recorder as Historian, Witness};
-use crate::recorder::{Recorder, claims};
-use crate::{Fixture, cut};
+use crate::history::{RecordedClient, Recorder, Witness};
+use crate::recording_engine::{RecordingEngine, claims};
+use crate::{Fixture, drop_at_poll};
 
 /// Longer than any wait in these cases.
 const LIMIT: Duration = Duration::from_secs(100);
@@ -27,10 +27,10 @@ fn writer(client: &Client, lock: &str) -> Lock {
 }
 
 pub(super) async fn a_thousand_readers_of_one_client_share_a_claim<F: Fixture>(fixture: Arc<F>) {
-    let recorder = Recorder::new(fixture.engine().await);
+    let recorder = RecordingEngine::new(fixture.engine().await);
     let (events, mut tasks) = (recorder.events(), JoinSet::new());
     let client = Client::new(recorder);
-    // A machine does not stand still for so long.
+    // Longer than a machine stalls.
     let lock = reader(&client, "thousand").pass_for(Duration::from_millis(700));
     let clock = Clock::boottime();
     let end = clock.now().after(Duration::from_millis(1_800));
@@ -39,7 +39,7 @@ pub(super) async fn a_thousand_readers_of_one_client_share_a_claim<F: Fixture>(f
         tasks.spawn(async move {
             let mut reads = 0;
             while clock.now() < end {
-                let guard = lock.acquire().await.expect("nobody writes");
+                let guard = lock.acquire().await.expect("no writer holds the lock");
                 pause(1).await;
                 guard.release().await.expect("held");
                 reads += 1;
@@ -48,15 +48,16 @@ pub(super) async fn a_thousand_readers_of_one_client_share_a_claim<F: Fixture>(f
         });
     }
     let reads: usize = tasks.join_all().await.into_iter().sum();
-    let (most, all) = claims(&events.lock().expect("no panic while noting"));
+    let (most, all) = claims(&events.lock().expect("no thread panicked while recording"));
     println!("{reads} reads by 1000 tasks: {all} claims, {most} at a time");
-    // One, and for as long as a machine with other work cannot finish a read within the time to pass, another.
+    // One claim, and a second one if a busy machine cannot finish a read within the join time.
     assert!(most <= 2, "{most} claims at a time");
     assert!(all > 1 && all * 100 < reads, "{all} claims for {reads} reads");
 }
 
-/// Readers of one client come and go so that one always reads: without a limit they would share one claim for ever.
-pub(super) async fn a_writer_elsewhere_waits_for_no_more_than_a_read_and_the_time_to_pass<F: Fixture>(
+/// Readers of one client come and go so that one always reads: without a limit they would share one claim for
+/// ever.
+pub(super) async fn a_writer_of_another_client_waits_for_no_more_than_a_read_and_the_join_time<F: Fixture>(
     fixture: Arc<F>,
 ) {
     const PASS_FOR: Duration = Duration::from_millis(400);
@@ -89,7 +90,7 @@ pub(super) async fn a_writer_elsewhere_waits_for_no_more_than_a_read_and_the_tim
     nothing_left(&writing, "patient").await;
 }
 
-/// One reader holds; a writer, two readers and another writer come, in this order, from these clients.
+/// One reader holds; a writer, two readers and another writer arrive from these clients, in this order.
 async fn line_up(clients: [&Client; 5], seen_by: &Client) {
     let [first, a, b, c, d] = clients;
     let guard = reader(first, "line").acquire().await.expect("free");
@@ -99,14 +100,14 @@ async fn line_up(clients: [&Client; 5], seen_by: &Client) {
         [writer(a, "line"), reader(b, "line"), reader(c, "line"), writer(d, "line")].into_iter().enumerate()
     {
         let mut task = Box::pin(async move { lock.acquire().await.expect("its turn comes") });
-        // The first poll takes its place in the line of its client.
-        assert!(cut::now(&mut task).is_none(), "somebody holds");
+        // The first poll enters the queue of its client.
+        assert!(drop_at_poll::now(&mut task).is_none(), "another claim holds the lock");
         tasks.push(tokio::spawn(task));
         if !in_one_client {
             waiters(seen_by, "line", number + 1).await;
         }
     }
-    // One that may not join those of its client that read.
+    // A reader that must not join the readers of its own client.
     let late = reader(first, "line").local_handoff(false).try_acquire().await.expect("answers");
     assert!(late.is_none(), "past a writer");
     guard.release().await.expect("held");
@@ -117,13 +118,16 @@ async fn line_up(clients: [&Client; 5], seen_by: &Client) {
     assert!(!one.is_finished() && !other.is_finished() && !last.is_finished(), "beside a writer");
     writes.release().await.expect("held");
     let (one, other) = (one.await.expect("no panic"), other.await.expect("no panic"));
-    assert!(one.is_certain() && other.is_certain() && !last.is_finished(), "readers go in together");
+    assert!(
+        one.is_certain() && other.is_certain() && !last.is_finished(),
+        "the readers are admitted together"
+    );
     one.release().await.expect("held");
     other.release().await.expect("held");
     last.await.expect("no panic").release().await.expect("held");
 }
 
-pub(super) async fn a_waiting_writer_holds_back_readers_and_readers_go_in_together<F: Fixture>(
+pub(super) async fn a_waiting_writer_holds_back_readers_and_readers_are_admitted_together<F: Fixture>(
     fixture: Arc<F>,
 ) {
     let mut clients = Vec::new();
@@ -136,7 +140,7 @@ pub(super) async fn a_waiting_writer_holds_back_readers_and_readers_go_in_togeth
     nothing_left(first, "line").await;
 }
 
-pub(super) async fn a_writer_that_gives_up_lets_the_readers_behind_it_in<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_writer_that_gives_up_admits_the_readers_behind_it<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     let reads = reader(&client, "gives up").acquire().await.expect("free");
     let gives_up = {
@@ -151,17 +155,17 @@ pub(super) async fn a_writer_that_gives_up_lets_the_readers_behind_it_in<F: Fixt
     let error = gives_up.await.expect("no panic").expect_err("the reader stays");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     let behind = tokio::time::timeout(Duration::from_secs(10), behind).await;
-    let behind = behind.expect("let in beside the first").expect("no panic").expect("held");
+    let behind = behind.expect("admitted beside the first reader").expect("no panic").expect("held");
     assert!(reads.is_certain() && behind.is_certain());
     reads.release().await.expect("held");
     behind.release().await.expect("held");
     nothing_left(&client, "gives up").await;
 }
 
-/// Clients take a lock in these modes, two of them in four tasks each and four in one, now and then dropped half-way, and every
-/// promise is checked.
+/// Clients acquire a lock in these modes, two of them in four tasks each and four in one. Some acquires are
+/// dropped half-way, and every guarantee is checked.
 async fn crowd<F: Fixture>(fixture: &Arc<F>, lock: &str, modes: [Mode; 4]) {
-    let recorder = Historian::in_memory(fixture.engine().await.clock());
+    let recorder = Recorder::in_memory(fixture.engine().await.clock());
     let witness = Witness::of(name(lock), recorder.clone(), fixture.client().await);
     let (mut tasks, mut number) = (JoinSet::new(), 0);
     for members in [4, 4, 1, 1, 1, 1] {
@@ -180,17 +184,17 @@ async fn crowd<F: Fixture>(fixture: &Arc<F>, lock: &str, modes: [Mode; 4]) {
     let left = Some(client.inspect(&Filter::Name(name(lock))).await.expect("answers"));
     let expected = Expectations { answer_within: LIMIT, idle_at_most: LIMIT, queued_after: None, left };
     let history = recorder.history();
-    let stats = check_all(&history, &F::guarantees(), &expected).expect("every promise is kept");
+    let stats = check_all(&history, &F::guarantees(), &expected).expect("every guarantee is kept");
     stats.iter().for_each(|stats| println!("{stats}"));
     let in_order = stats.iter().find(|stats| stats.check == "fifo");
-    assert!(in_order.is_none_or(|stats| stats.judged > 0), "nobody was seen to wait");
+    assert!(in_order.is_none_or(|stats| stats.judged > 0), "no waiter was seen");
     assert!(history.holds().len() > 50, "only {} holds", history.holds().len());
     let overlaps = |one: usize, other: usize| {
         let (one, other) = (&history.holds()[one], &history.holds()[other]);
         one.mode == other.mode && one.start < other.end && other.start < one.end
     };
     let count = history.holds().len();
-    assert!((1..count).any(|place| overlaps(place - 1, place)), "nobody ever held beside another");
+    assert!((1..count).any(|place| overlaps(place - 1, place)), "no two holds were concurrent");
 }
 
 async fn visit(client: RecordedClient, lock: String, mode: Mode, seed: u64) {
@@ -215,9 +219,7 @@ pub(super) async fn permits_keep_every_promise<F: Fixture>(fixture: Arc<F>) {
     crowd(&fixture, "permits", [Mode::Permit { of: 3 }; 4]).await;
 }
 
-pub(super) async fn one_client_may_have_every_permit_and_its_tasks_share_what_there_is<F: Fixture>(
-    fixture: Arc<F>,
-) {
+pub(super) async fn one_client_may_have_every_permit_and_its_tasks_share_them<F: Fixture>(fixture: Arc<F>) {
     let (client, other) = (fixture.client().await, fixture.client().await);
     let permit = client.semaphore("all of them", 3).ttl(LONG);
     let mut guards = Vec::new();
@@ -229,7 +231,7 @@ pub(super) async fn one_client_may_have_every_permit_and_its_tasks_share_what_th
     assert!(permit.try_acquire().await.expect("answers").is_none());
     let elsewhere = other.semaphore("all of them", 3);
     assert!(elsewhere.try_acquire().await.expect("answers").is_none());
-    // The line inside the client moves up with every permit that comes back.
+    // The client's local queue advances with every permit that is returned.
     let mut behind = JoinSet::new();
     for _ in 0..3 {
         let permit = permit.clone();
@@ -257,14 +259,14 @@ pub(super) async fn another_number_of_permits_is_refused<F: Fixture>(fixture: Ar
             assert!(text.contains(&number.to_string()) && text.contains('3'), "{text}");
         }
     };
-    let zero = client.semaphore("number", 0).acquire().await.expect_err("nobody could hold it");
+    let zero = client.semaphore("number", 0).acquire().await.expect_err("no client could hold it");
     assert_eq!(zero.kind(), ErrorKind::Invalid);
     let guard = client.semaphore("number", 3).acquire().await.expect("free");
     for number in [2, 4] {
         refused(&client, number).await;
         refused(&other, number).await;
     }
-    // Nobody holds a permit, but somebody waits for one.
+    // No permit is held, but a task waits for one.
     guard.release().await.expect("held");
     let alone = client.lock("number").acquire().await.expect("free");
     let waiting = {
@@ -276,15 +278,13 @@ pub(super) async fn another_number_of_permits_is_refused<F: Fixture>(fixture: Ar
     alone.release().await.expect("held");
     waiting.await.expect("no panic").expect("its turn").release().await.expect("held");
     nothing_left(&client, "number").await;
-    // Nobody is left who could mind.
+    // No client is left that would conflict.
     other.semaphore("number", 4).acquire().await.expect("free").release().await.expect("held");
 }
 
-pub(super) async fn what_an_engine_cannot_share_is_refused_before_anything_is_sent<F: Fixture>(
-    fixture: Arc<F>,
-) {
+pub(super) async fn an_unsupported_mode_is_refused_before_anything_is_sent<F: Fixture>(fixture: Arc<F>) {
     let promised = F::guarantees();
-    let recorder = Recorder::new(fixture.engine().await);
+    let recorder = RecordingEngine::new(fixture.engine().await);
     let events = recorder.events();
     let client = Client::new(recorder);
     let both = client.rw_lock("cannot");
@@ -295,23 +295,26 @@ pub(super) async fn what_an_engine_cannot_share_is_refused_before_anything_is_se
     ]
     .into();
     for (what, (lock, is_promised)) in asked {
-        events.lock().expect("no panic while noting").clear();
+        events.lock().expect("no thread panicked while recording").clear();
         match lock.acquire().await {
             Ok(guard) => {
-                assert!(is_promised, "{what} was not promised");
+                assert!(is_promised, "{what} is not guaranteed");
                 guard.release().await.expect("held");
             }
             Err(error) => {
-                assert!(!is_promised, "{what} was promised: {error}");
+                assert!(!is_promised, "{what} is guaranteed: {error}");
                 assert_eq!(error.kind(), ErrorKind::Unsupported);
                 assert!(error.to_string().contains(promised.engine), "{error}");
-                assert!(events.lock().expect("no panic while noting").is_empty(), "{what} was asked for");
+                assert!(
+                    events.lock().expect("no thread panicked while recording").is_empty(),
+                    "{what} was sent"
+                );
             }
         }
     }
 }
 
-pub(super) async fn a_permit_that_is_not_to_be_had_says_how_many_are_held<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn an_unavailable_permit_reports_how_many_are_held<F: Fixture>(fixture: Arc<F>) {
     let (one, two) = (fixture.client().await, fixture.client().await);
     let permit = |client: &Client| client.semaphore("counted", 2).ttl(LONG);
     let guards = [permit(&one).acquire().await.expect("free"), permit(&one).acquire().await.expect("free")];

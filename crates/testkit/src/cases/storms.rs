@@ -1,5 +1,5 @@
-//! Everything that is built on locks, while processes are killed and stopped, and clients cut off. Judged by what each of them
-//! wrote down.
+//! All recipes at once, while processes are killed and stopped and clients are cut off. The history of each
+//! process is judged.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,63 +14,61 @@ use tokio::time::timeout;
 use super::support::{LONG, name, nothing_left, pause};
 use crate::Fixture;
 use crate::cell_history::CellHistory;
-use crate::company::{self, Company, POOL, SERVICE, SHELF};
 use crate::history::checks::{Excuses, Expectations, Stats, check_all, kept, leaders};
-use crate::history::{
-    Fault, History, RecordedClient, RecordedGuard, RecordedObserver, Recorder as Historian,
-};
-use crate::worker::Worker;
+use crate::history::{Fault, History, RecordedClient, RecordedGuard, RecordedObserver, Recorder};
+use crate::worker_process::WorkerProcess;
+use crate::workload::mixed::{self, MixedWorkload, POOL, SERVICE, SHELF};
 
-/// Of those who are killed or stopped: they may lose what they hold.
+/// The ttl of processes that are killed or stopped: they may lose their locks.
 const SHORT: Duration = Duration::from_secs(1);
-/// Of those who are cut off.
+/// The ttl of clients that are cut off.
 const TTL: Duration = Duration::from_secs(2);
-/// How long before the end of that a holder is told: the machine may be busy.
+/// The stop margin of these clients; it is long because the machine may be busy.
 const MARGIN: Duration = Duration::from_millis(700);
-/// Until everything has come right, whatever else the machine does.
+/// The limit for everything to recover, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// An engine answers sooner, whatever else the machine does.
+/// The limit for an answer of an engine, on a busy machine.
 const PROBE: Duration = Duration::from_secs(10);
-/// A lease that no busy machine ends.
+/// A lease that does not expire even on a busy machine.
 const SURE: Duration = Duration::from_secs(10);
 
 pub(super) async fn killed_and_stopped_processes_break_no_promise<F: Fixture>(fixture: Arc<F>) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let [path, cell] = company::records(folder.path());
-    let (recorder, cells) = (Historian::shared(&path), Arc::new(CellHistory::shared(&cell)));
+    let [path, cell] = mixed::record_paths(folder.path());
+    let (recorder, cells) = (Recorder::shared(&path), Arc::new(CellHistory::shared(&cell)));
     let client = recorder.client(fixture.client().await);
     let watching = follow(&client);
-    let company = Company::gather(&client, LONG, &cells);
+    let workload = MixedWorkload::start(&client, LONG, &cells);
     let ttl = SHORT.max(client.client().guarantees().min_ttl);
     let [mut dies, mut stops] =
         [start(&*fixture, folder.path(), ttl).await, start(&*fixture, folder.path(), ttl).await];
-    company.works(3).await;
+    workload.wait_for_turns(3).await;
     recorder.killed(dies.pid());
     dies.kill().await;
     dies = start(&*fixture, folder.path(), ttl).await;
-    company.works(2).await;
+    workload.wait_for_turns(2).await;
     recorder.stopped(stops.pid());
     stop(&stops, client.client()).await;
     tokio::time::sleep(ttl + ttl / 4).await;
     recorder.killed(dies.pid());
     dies.kill().await;
-    company.works(1).await;
+    workload.wait_for_turns(1).await;
     stops.signal(Signal::SIGCONT);
-    company.works(2).await;
-    company::is_over(folder.path());
+    workload.wait_for_turns(2).await;
+    mixed::request_stop(folder.path());
     stops.done().await;
-    company.home().await;
+    workload.stop().await;
     at_rest(&*fixture, &client, &recorder, watching).await;
     let history = History::read(&path);
     judge::<F>(&history, client.client()).await;
-    let stats = kept(&history, SURE, &Excuses::none()).expect("nobody loses what another's death ends");
+    let stats = kept(&history, SURE, &Excuses::none()).expect("no hold was lost because of another's death");
     assert!(stats.judged > 0 || F::guarantees().lives_with_session, "{stats}");
     CellHistory::read(&cell).check().expect("linearizable");
 }
 
-/// Stops a process, but not in the middle of a write to a file that everybody shares: until it continues,
-/// nobody could write.
-async fn stop(worker: &Worker, client: &Client) {
+/// Stops a process, but not in the middle of a write to a file that all processes share: until it continued,
+/// no process could write.
+async fn stop(worker: &WorkerProcess, client: &Client) {
     loop {
         worker.stop();
         let probe = async { client.lock("probe").acquire().await?.release().await };
@@ -82,43 +80,43 @@ async fn stop(worker: &Worker, client: &Client) {
     }
 }
 
-async fn start<F: Fixture>(fixture: &F, folder: &Path, ttl: Duration) -> Worker {
+async fn start<F: Fixture>(fixture: &F, folder: &Path, ttl: Duration) -> WorkerProcess {
     let url = fixture.url().expect("this engine is shared between processes");
     let millis = ttl.as_millis().to_string();
-    let mut worker = Worker::start(&["company", &url, &folder.display().to_string(), &millis]);
+    let mut worker = WorkerProcess::start(&["mixed", &url, &folder.display().to_string(), &millis]);
     assert_eq!(worker.line().await, "started");
     worker
 }
 
-pub(super) async fn those_who_are_cut_off_break_no_promise<F: Fixture>(fixture: Arc<F>) {
-    let (recorder, cells) = (Historian::in_memory(crate::stage::clock()), Arc::new(CellHistory::default()));
+pub(super) async fn clients_that_are_cut_off_break_no_promise<F: Fixture>(fixture: Arc<F>) {
+    let (recorder, cells) = (Recorder::in_memory(crate::harness::clock()), Arc::new(CellHistory::default()));
     let cut_off = recorder.client(fixture.client().await);
-    let url = fixture.url().expect("this engine is reached by others in another way");
-    let beside = recorder.client(latchwork::connect(&url).await.expect("the engine is there"));
+    let url = fixture.url().expect("the engine has a second route");
+    let beside = recorder.client(latchwork::connect(&url).await.expect("the engine accepts the connection"));
     let watching = follow(&cut_off);
     let ttl = TTL.max(cut_off.client().guarantees().min_ttl);
-    let companies = [&cut_off, &beside].map(|client| Company::gather(client, ttl, &cells));
-    companies[0].works(2).await;
-    let holders = hold_what_can_be_held(&cut_off, ttl).await;
+    let workloads = [&cut_off, &beside].map(|client| MixedWorkload::start(client, ttl, &cells));
+    workloads[0].wait_for_turns(2).await;
+    let holders = hold_every_kind(&cut_off, ttl).await;
     recorder.fault_began(Fault::Partition);
     fixture.breaks().await;
     for holder in holders {
         timeout(PATIENCE, holder).await.expect("a holder that is cut off is told").expect("no panic");
     }
-    companies[1].works(3).await;
+    workloads[1].wait_for_turns(3).await;
     fixture.mend().await;
     recorder.fault_ended(Fault::Partition);
-    companies[0].works(2).await;
-    for company in companies {
-        company.home().await;
+    workloads[0].wait_for_turns(2).await;
+    for workload in workloads {
+        workload.stop().await;
     }
     at_rest(&*fixture, &cut_off, &recorder, watching).await;
     judge::<F>(&recorder.history(), beside.client()).await;
     cells.check().expect("linearizable");
 }
 
-/// One of each kind, until it is told that it is lost.
-async fn hold_what_can_be_held(client: &RecordedClient, ttl: Duration) -> Vec<JoinHandle<()>> {
+/// Holds one lock of each kind until its loss is reported.
+async fn hold_every_kind(client: &RecordedClient, ttl: Duration) -> Vec<JoinHandle<()>> {
     let promised = client.client().guarantees();
     let mut held = Vec::new();
     for (lock, mode, can) in
@@ -141,34 +139,34 @@ async fn hold_what_can_be_held(client: &RecordedClient, ttl: Duration) -> Vec<Jo
     held.into_iter().map(until_lost).collect()
 }
 
-/// Follows who leads, until that is the last one.
+/// Observes the leaders until the last one.
 fn follow(client: &RecordedClient) -> Option<JoinHandle<()>> {
     let observer = client.client().guarantees().cells.then(|| client.election(SERVICE).observe())?;
-    Some(tokio::spawn(until_the_last(observer)))
+    Some(tokio::spawn(observe_until_the_last_leader(observer)))
 }
 
-async fn until_the_last(mut observer: RecordedObserver) {
+async fn observe_until_the_last_leader(mut observer: RecordedObserver) {
     loop {
         match observer.next().await {
             Ok(leader) if leader.value == b"last" => return,
             Ok(_) => {}
-            // An outage is told; it may be asked again, and misses nothing.
+            // An outage is reported as an error; the observer can be polled again and misses nothing.
             Err(_) => pause(20).await,
         }
     }
 }
 
-/// The last one leads until everybody has seen it; then all is given back.
+/// The last leader leads until every observer has seen it; then everything is released.
 async fn at_rest<F: Fixture>(
     fixture: &F,
     client: &RecordedClient,
-    recorder: &Historian,
+    recorder: &Recorder,
     watching: Option<JoinHandle<()>>,
 ) {
     if let Some(watching) = watching {
         let election = client.election(SERVICE).ttl(LONG);
-        let last = timeout(PATIENCE, election.campaign("last")).await.expect("nobody is in its way");
-        let last = last.expect("nobody is in its way");
+        let last = timeout(PATIENCE, election.campaign("last")).await.expect("no candidate is ahead");
+        let last = last.expect("no candidate is ahead");
         timeout(PATIENCE, watching)
             .await
             .expect("a leader that still leads is not missed")
@@ -176,7 +174,7 @@ async fn at_rest<F: Fixture>(
         last.release().await.expect("held");
     }
     let looks = fixture.client().await;
-    for lock in company::locks(&looks.guarantees()) {
+    for lock in mixed::locks(&looks.guarantees()) {
         nothing_left(&looks, lock).await;
     }
     recorder.quiesced();
@@ -184,7 +182,7 @@ async fn at_rest<F: Fixture>(
 
 async fn judge<F: Fixture>(history: &History, client: &Client) {
     let mut left = Vec::new();
-    for lock in company::locks(&client.guarantees()) {
+    for lock in mixed::locks(&client.guarantees()) {
         left.extend(client.inspect(&Filter::Name(name(lock))).await.expect("answers"));
     }
     let promised = F::guarantees();
@@ -194,9 +192,9 @@ async fn judge<F: Fixture>(history: &History, client: &Client) {
         queued_after: None,
         left: Some(left),
     };
-    let mut stats = check_all(history, &promised, &expected).expect("every promise is kept");
+    let mut stats = check_all(history, &promised, &expected).expect("every guarantee is kept");
     let excuses = Excuses::from_exclusion(history, &promised);
-    stats.push(leaders(history, PATIENCE, &excuses).expect("who leads is known"));
+    stats.push(leaders(history, PATIENCE, &excuses).expect("the leader is known"));
     stats.iter().for_each(|stats| println!("{stats}"));
     enough_happened(history, &promised, &stats);
 }
@@ -205,9 +203,9 @@ async fn judge<F: Fixture>(history: &History, client: &Client) {
 fn enough_happened(history: &History, promised: &Guarantees, stats: &[Stats]) {
     let judged = |check| stats.iter().find(|stats| stats.check == check).map_or(0, |stats| stats.judged);
     assert!(judged("exclusion") > 3 && judged("progress") > 3, "too little happened");
-    assert!(judged("leaders") > 3 || !promised.cells, "too little was asked");
-    for lock in company::locks(promised) {
+    assert!(judged("leaders") > 3 || !promised.cells, "too few queries");
+    for lock in mixed::locks(promised) {
         let lock: LockName = name(lock);
-        assert!(history.holds_of(&lock).count() > 2, "hardly anybody held {lock:?}");
+        assert!(history.holds_of(&lock).count() > 2, "there were hardly any holds of {lock:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What the cases share.
+//! Helpers that the cases share.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use latchwork::{Client, Guard, LockName, Loss, Token};
 
 use crate::Fixture;
 
-/// A lease for cases in which none runs out.
+/// A lease for cases in which no lease expires.
 pub(super) const LONG: Duration = Duration::from_secs(20);
 
 pub(super) fn name(text: &str) -> LockName {
@@ -34,7 +34,7 @@ pub(super) async fn granted(engine: &impl Engine, claim: &Claim) -> Grant {
     }
 }
 
-/// The same when a lease has just ended: some servers take a while to notice.
+/// Retries the claim until it is granted after a lease has just ended: some servers take a while to notice.
 pub(super) async fn granted_soon(engine: &impl Engine, claim: &Claim) -> Grant {
     let end = engine.clock().now().after(Duration::from_secs(4));
     loop {
@@ -53,7 +53,7 @@ pub(super) async fn busy(engine: &impl Engine, claim: &Claim) -> Busy {
     }
 }
 
-/// Until when a grant is said to be valid, if its request was sent at `sent`.
+/// The end of a grant's validity, if its request was sent at `sent`.
 pub(super) fn told_until(grant: &Grant, sent: Moment) -> Moment {
     match grant.valid {
         Valid::For(span) => sent.after(span),
@@ -61,12 +61,12 @@ pub(super) fn told_until(grant: &Grant, sent: Moment) -> Moment {
     }
 }
 
-/// The token of a guard, where every grant has one.
+/// The guard's token, if every grant has one.
 pub(super) fn token(has_tokens: bool, guard: &Guard) -> Option<Token> {
     has_tokens.then(|| guard.token().expect("tokens"))
 }
 
-/// Whether the later token is the greater one. Where there are none, there is nothing to compare.
+/// Whether the later token is the greater one; true if the fixture has no tokens.
 pub(super) fn rose<T: PartialOrd>(has_tokens: bool, before: Option<T>, after: Option<T>) -> bool {
     match has_tokens {
         true => before.is_some() && after > before,
@@ -74,17 +74,17 @@ pub(super) fn rose<T: PartialOrd>(has_tokens: bool, before: Option<T>, after: Op
     }
 }
 
-/// What a holder is told whose claim somebody removed.
+/// The loss that a holder sees when its claim was removed.
 pub(super) fn removed<F: Fixture>() -> Loss {
     if F::IS_A_CONNECTION { Loss::SessionEnded } else { Loss::Removed }
 }
 
-/// The loss that a holder reports whose lock was taken away at once.
+/// The loss that a holder sees when its lock was revoked at once.
 pub(super) fn revoked_now<F: Fixture>() -> Loss {
     if F::guarantees().tells_revocations { Loss::Revoked } else { removed::<F>() }
 }
 
-/// How an operator takes a lock away at the least, and what its holder is told.
+/// The mildest revocation that the engine supports, and the loss that its holder sees.
 pub(super) fn revocation<F: Fixture>() -> (Revoke, Loss) {
     match F::IS_A_CONNECTION {
         true => (Revoke::Now, Loss::SessionEnded),
@@ -93,10 +93,10 @@ pub(super) fn revocation<F: Fixture>() -> (Revoke, Loss) {
 }
 
 pub(super) async fn hold(client: &Client, lock: &str) -> Guard {
-    client.lock(lock).ttl(LONG).acquire().await.expect("the lock comes free")
+    client.lock(lock).ttl(LONG).acquire().await.expect("the lock becomes free")
 }
 
-/// Waits until nothing is known of this lock, by the engine or by the client: background work needs a moment.
+/// Waits until neither the engine nor the client has any record of this lock: background work takes a moment.
 pub(super) async fn nothing_left(client: &Client, lock: &str) {
     let filter = Filter::Name(name(lock));
     let clock = Clock::boottime();
@@ -117,8 +117,8 @@ pub(super) async fn pause(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
 }
 
-/// Waits until `lock` has this many waiters. Where there is no queue nobody can be seen in it, and it makes no difference
-/// who came when: there it is enough that they most likely wait.
+/// Waits until `lock` has this many waiters. Without a queue, waiters cannot be listed and their order makes
+/// no difference: there it is enough that they most likely wait.
 pub(super) async fn waiters(client: &Client, lock: &str, count: usize) {
     if !client.guarantees().fair {
         return pause(100).await;

@@ -16,20 +16,20 @@ use super::tag::Tag;
 pub(super) struct Assembly {
     attempts: Vec<Attempt>,
     holds: Vec<OpenHold>,
-    /// The newest attempt of each number: numbers start again in a process that got a dead one's id.
+    /// The newest attempt with each number: the numbers start again in a process that reuses a dead one's id.
     newest: HashMap<(u32, u64), usize>,
-    /// What a kill would end, by process.
+    /// The attempts that a kill would end, by process.
     open: HashMap<u32, BTreeSet<usize>>,
     dead: HashMap<u32, Point>,
     presence: HashMap<(LockName, Tag), Presence>,
 }
 
-/// What a client has to do with a lock.
+/// The tasks and leftovers of one client on one lock.
 #[derive(Default)]
 struct Presence {
-    /// Tasks that want or hold it.
+    /// Tasks that wait for the lock or hold it.
     tasks: u32,
-    /// A task gave up; the next one may take its claim over, until one of them held the lock.
+    /// Whether a task gave up: the next one may take its claim over, until one of them has held the lock.
     inheritance: bool,
 }
 
@@ -88,10 +88,10 @@ impl Assembly {
         Some(attempt)
     }
 
-    /// Anything that belongs to an attempt.
+    /// Handles an event that belongs to an attempt.
     fn goes_on(&mut self, event: &Event, at: Point) {
         let known = self.newest.get(&(event.who.process, event.attempt)).copied();
-        // A record that leaves out invocations still has its holds.
+        // A record without invocations still has its holds.
         let Some(attempt) = known.or_else(|| self.invoked(event, at, Mode::Exclusive)) else { return };
         match event.what {
             What::Queued => drop(self.attempts[attempt].queued.get_or_insert(at)),

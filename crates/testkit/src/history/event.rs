@@ -1,4 +1,4 @@
-//! One thing that happened.
+//! One recorded event.
 
 use latchwork::clock::Moment;
 use latchwork::engine::Mode;
@@ -7,22 +7,22 @@ use latchwork::{LockName, Loss};
 use super::fault::Fault;
 use super::tag::Tag;
 
-/// One thing that happened: when, to whom, in which attempt, on which lock.
+/// One recorded event: its time, client, attempt and lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When, on the one clock of the history.
+    /// The time, on the one clock of the history.
     pub at: Moment,
-    /// Who.
+    /// The client.
     pub who: Tag,
-    /// The attempt, unique within its process; zero for what belongs to none.
+    /// The attempt, unique within its process; zero for an event without one.
     pub attempt: u64,
-    /// The lock, if it is about one.
+    /// The lock, for an event about one.
     pub lock: Option<LockName>,
-    /// What.
+    /// The kind of event.
     pub what: What,
 }
 
-/// What happened.
+/// The kind of event.
 ///
 /// The record is kept so that a hold's interval is never longer than the truth: an acquire is recorded after it
 /// returned, a release before it is called, a kill before the signal is sent.
@@ -38,12 +38,12 @@ pub enum What {
     Acquired {
         /// The fencing token, if the engine has them.
         token: Option<u64>,
-        /// When the lease ends, as known at this moment.
+        /// The end of the lease, as known at this moment.
         lease_end: Moment,
     },
-    /// The guard is certain, and its lease now ends then.
+    /// The guard is certain, and its lease now ends at this time.
     Extended {
-        /// When the lease ends, as known at this moment.
+        /// The end of the lease, as known at this moment.
         lease_end: Moment,
     },
     /// The acquire returned that others hold the lock.
@@ -52,12 +52,12 @@ pub enum What {
     Failed,
     /// The acquire returned an error after which the engine may have acted.
     Unknown {
-        /// Until when the engine may count the attempt as a holder.
+        /// The time until which the engine may count the attempt as a holder.
         held_until: Moment,
     },
-    /// The acquire was dropped before it returned: it never entered, whatever the engine did.
+    /// The acquire was dropped before it returned. The attempt never held the lock, whatever the engine did.
     Cancelled {
-        /// Until when the engine may count the attempt as a holder.
+        /// The time until which the engine may count the attempt as a holder.
         held_until: Moment,
     },
     /// A release is about to be called, or the guard to be dropped.
@@ -68,34 +68,34 @@ pub enum What {
     ReleaseFailed,
     /// The holder listens for a loss.
     Listening,
-    /// The holder no longer listens, and was told nothing.
+    /// The holder stopped listening before a loss was reported.
     Deaf {
-        /// When the lease ends or ended, as known at this moment.
+        /// The end of the lease, as known at this moment.
         lease_end: Moment,
     },
-    /// The holder listened and was told of the loss.
+    /// A loss was reported to the listening holder.
     Told {
-        /// Why.
+        /// The reason.
         loss: Loss,
-        /// When the lease ends or ended, as known at this moment.
+        /// The end of the lease, as known at this moment.
         lease_end: Moment,
     },
-    /// The holder looked and found the lock lost.
+    /// The holder checked and found the lock lost.
     FoundLost(Loss),
-    /// Somebody begins to follow who leads.
+    /// An observer starts to follow the leaders.
     Watching,
-    /// Whoever follows was told of the leader of this term.
+    /// The observer saw the leader of this term.
     Saw {
         /// The term.
         term: u64,
     },
-    /// It follows no longer.
+    /// The observer stopped following.
     LookedAway,
-    /// Somebody asked who leads, and this is the answer.
+    /// A query for the leader was answered.
     Named {
-        /// The leader's term; `None` if nobody leads.
+        /// The leader's term; `None` if there is no leader.
         term: Option<u64>,
-        /// When it was asked.
+        /// The time of the query.
         asked: Moment,
     },
     /// The process is about to be stopped, for longer than its leases.
@@ -106,15 +106,15 @@ pub enum What {
     FaultBegan(Fault),
     /// A fault is over.
     FaultEnded(Fault),
-    /// Nobody wants anything any more.
+    /// No client waits for or holds a lock any more.
     Quiesced,
 }
 
-/// Why an attempt ended without the lock.
+/// The reason why an attempt ended without the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GaveUp {
-    /// Others hold it, and it only tried.
+    /// Others hold the lock, and the attempt only tried.
     Busy,
-    /// Its wait limit passed.
+    /// The wait limit passed.
     TimedOut,
 }

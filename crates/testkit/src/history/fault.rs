@@ -1,4 +1,4 @@
-//! What a test does to an engine or its clients.
+//! Faults that tests inject into an engine or its clients.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,9 +20,9 @@ pub enum Fault {
     ClockStep,
     /// The stored state is deleted under a holder.
     DataDeleted,
-    /// An operator takes a lock away at once.
+    /// An operator revokes a lock at once.
     Revoked,
-    /// The engine is slow, or answers with errors: no promise gets weaker, only progress has to wait.
+    /// The engine is slow, or answers with errors. No guarantee gets weaker; only progress has to wait.
     Trouble,
 }
 
@@ -38,7 +38,7 @@ const WORDS: [(Fault, &str); 8] = [
 ];
 
 impl Fault {
-    /// What an engine with these promises says about exclusion under this fault.
+    /// The promise of exclusion under this fault, from the engine's guarantees.
     pub fn promise(self, faults: &Faults) -> Promise {
         match self {
             Self::HolderPause => faults.holder_pause,

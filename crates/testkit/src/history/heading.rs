@@ -1,4 +1,4 @@
-//! Under which name an attempt is recorded, and the attempt until it is answered.
+//! The heading under which an attempt is recorded, and the attempt until it is answered.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::recorded_guard::RecordedGuard;
 use super::recorder::Recorder;
 use super::tag::Tag;
 
-/// The ttl of a lock that asks for none.
+/// The default ttl.
 const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
-/// Who attempts what, and where it is written down.
+/// The recorder, client, lock and mode of attempts.
 #[derive(Clone)]
 pub(super) struct Heading {
     pub(super) recorder: Recorder,
@@ -21,7 +21,7 @@ pub(super) struct Heading {
     pub(super) name: LockName,
     pub(super) mode: Mode,
     pub(super) ttl: Duration,
-    /// Of one attempt and no more.
+    /// The number of a signed lock's only attempt.
     number: Option<u64>,
 }
 
@@ -30,13 +30,13 @@ impl Heading {
         Self { recorder, tag, name, mode, ttl: DEFAULT_TTL, number: None }
     }
 
-    /// The same with the number of its one attempt.
+    /// Signs the heading with the number of its only attempt.
     pub(super) fn signed(mut self) -> Self {
         self.number = Some(self.recorder.next_attempt());
         self
     }
 
-    /// What [`Heading::read_signature`] reads.
+    /// The text that [`Heading::read_signature`] parses.
     pub(super) fn signature(&self) -> String {
         format!("client {} attempt {}", self.tag.client, self.number.unwrap_or_default())
     }
@@ -47,7 +47,7 @@ impl Heading {
         Some((client.parse().ok()?, attempt.parse().ok()?))
     }
 
-    /// An attempt is about to be made.
+    /// Records that an attempt is about to start.
     pub(super) fn begin(&self) -> Pending<'_> {
         let attempt = self.number.unwrap_or_else(|| self.recorder.next_attempt());
         let pending = Pending { heading: self, attempt, answered: false };
@@ -60,8 +60,8 @@ impl Heading {
     }
 }
 
-/// An attempt that was not answered. Dropped, it was cancelled; it is made before the call it watches over, and so
-/// dropped after it.
+/// An attempt that was not answered yet. When dropped, it is recorded as cancelled. It is created before the
+/// call that it covers, and so dropped after it.
 pub(super) struct Pending<'a> {
     heading: &'a Heading,
     attempt: u64,
@@ -85,7 +85,7 @@ impl Pending<'_> {
         RecordedGuard::new(recorder, tag, attempt, guard, lease_end)
     }
 
-    /// It led to a hold; under this number.
+    /// Records that the attempt led to a hold, and returns the attempt's number.
     pub(super) fn holds(self, held: &Held) -> u64 {
         let (attempt, token) = (self.attempt, held.token().ok().map(|token| token.get()));
         self.answered(What::Acquired { token, lease_end: held.lease_end() });

@@ -7,40 +7,41 @@ use latchwork::engine::Mode;
 use super::point::Point;
 use super::tag::Tag;
 
-/// A held lock. Certain from `start` until `end`, and never a moment longer than the truth.
+/// A held lock. Certain from `start` until `end`, and never longer than in reality.
 #[derive(Clone, Debug)]
 pub struct Hold {
-    /// Whose.
+    /// The client.
     pub who: Tag,
     /// The lock.
     pub lock: LockName,
-    /// Who may hold beside it.
+    /// The mode of the hold.
     pub mode: Mode,
-    /// As [`Attempt::alone`](super::Attempt::alone): its claim was asked for by itself.
+    /// As [`Attempt::alone`](super::Attempt::alone): its claim was not shared with other tasks.
     pub alone: bool,
     /// The fencing token, if the engine has them.
     pub token: Option<u64>,
-    /// When the acquire was called: the engine granted the lock after that.
+    /// The time of the call: the engine granted the lock after that.
     pub invoked: Point,
     /// When the acquire had returned.
     pub start: Point,
-    /// When it stopped being certain: release called, loss told, killed, or the end of the lease as last known.
+    /// When the hold stopped being certain: at a call of release, a reported loss, a kill, or the last known
+    /// end of the lease.
     pub end: Point,
-    /// The end of the lease as last known.
+    /// The last known end of the lease.
     pub lease_end: Moment,
     /// When its release was called.
     pub release: Option<Point>,
     /// When its release had returned.
     pub released: Option<Point>,
-    /// When its loss was told to a listener.
+    /// When its loss was reported to a listener.
     pub told: Option<Point>,
-    /// When it had listened past the end of its lease and was told nothing.
+    /// When the holder had listened past the end of its lease without a report.
     pub unheard: Option<Point>,
-    /// When its loss was told, or found.
+    /// When its loss was reported, or found.
     pub lost: Option<Point>,
 }
 
-/// A hold whose story is not over.
+/// A hold that has not ended yet.
 pub(super) struct OpenHold {
     pub(super) hold: Hold,
     last_certain: Point,
@@ -88,14 +89,14 @@ impl OpenHold {
         self.hold.released.get_or_insert(at);
     }
 
-    /// The hold with its certain end.
+    /// Closes the hold with its certain end.
     pub(super) fn close(mut self, killed: Option<Point>) -> Hold {
         let hold = &mut self.hold;
         let found_lost = hold.lost.filter(|_| hold.told.is_none()).map(|_| self.last_certain);
         let ends = [hold.release, hold.told, killed, found_lost];
         let lease_end = Point::before_events_at(hold.lease_end);
         let end = ends.into_iter().flatten().fold(lease_end, Point::min);
-        // Of a guard that was found lost, or whose process was dying, nothing is certain but its beginning.
+        // For a guard that was found lost, or whose process was killed, only the start is certain.
         hold.end = end.max(hold.start);
         self.hold
     }

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn people_can_read_it() {
+    fn an_event_is_readable() {
         let acquired = What::Acquired { token: Some(9), lease_end: Moment::from_micros(42_500_000) };
         assert_eq!(
             event(Some("a b"), acquired).to_string(),
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_is_refused() {
+    fn text_that_is_not_an_event_is_refused() {
         for bad in
             ["", "12.0 1.1 #1 a", "12 1.1 #1 a queued", "12.0 1.1 #1 a queued twice", "12.0 1 #1 a queued"]
         {

@@ -1,7 +1,9 @@
-//! A history: who asked for which lock, what came of it, and when; across processes, on one clock.
+//! A history: which client asked for which lock, with which outcome, and when; across processes, on one
+//! clock.
 //!
-//! Record it with a [`Recorder`], in one line around the public API with a [`RecordedClient`]; then hand it to the
-//! [`checks`]. A history that breaks a promise gives a [`Violation`], which shows what happened around it.
+//! Record it with a [`Recorder`], in one line around the public API with a [`RecordedClient`]; then pass it
+//! to the [`checks`]. A history that breaks a guarantee yields a [`Violation`], which shows the events around
+//! it.
 
 mod assemble;
 mod attempt;
@@ -46,7 +48,7 @@ use latchwork::clock::Moment;
 
 use assemble::Assembly;
 
-/// What was recorded, in order of time, and what it amounts to.
+/// The recorded events, in order of time, and the attempts and holds assembled from them.
 #[derive(Debug, Default)]
 pub struct History {
     events: Vec<Event>,
@@ -56,7 +58,7 @@ pub struct History {
     torn: usize,
 }
 
-/// What belongs to one lock, in order of time.
+/// The attempts and holds of one lock, in order of time.
 #[derive(Debug, Default)]
 pub(crate) struct OneLock {
     pub(crate) attempts: Vec<usize>,
@@ -64,7 +66,7 @@ pub(crate) struct OneLock {
 }
 
 impl History {
-    /// Sorts and assembles events. Those of one moment keep their order.
+    /// Sorts and assembles events. Events with equal times keep their order.
     pub fn new(mut events: Vec<Event>) -> Self {
         events.sort_by_key(|event| event.at);
         let mut assembly = Assembly::default();
@@ -82,10 +84,10 @@ impl History {
         Self { events, attempts, holds, locks, torn: 0 }
     }
 
-    /// Reads what [`Recorder::shared`] wrote.
+    /// Reads the file written by [`Recorder::shared`].
     ///
     /// # Panics
-    /// If the file cannot be read, or has a whole line that is no event.
+    /// If the file cannot be read, or has a complete line that is not an event.
     pub fn read(path: &Path) -> Self {
         let file = File::open(path).expect("the history can be read");
         Self::parse(BufReader::new(file))
@@ -98,7 +100,7 @@ impl History {
             if line.is_empty() {
                 continue;
             }
-            // Cut short in the middle of a character, it is no text at all.
+            // A line that was cut short in the middle of a character is not valid text.
             let line = str::from_utf8(&line).unwrap_or_default();
             let Some(whole) = line.strip_suffix(recorder::END_OF_LINE) else {
                 torn += 1;
@@ -117,17 +119,17 @@ impl History {
         Self { torn, ..Self::new(events) }
     }
 
-    /// Everything, in order of time.
+    /// All events, in order of time.
     pub fn events(&self) -> &[Event] {
         &self.events
     }
 
-    /// Every call of acquire, in the order of the calls.
+    /// All attempts, in the order of their calls.
     pub fn attempts(&self) -> &[Attempt] {
         &self.attempts
     }
 
-    /// Every hold, in the order in which they began.
+    /// All holds, in the order in which they began.
     pub fn holds(&self) -> &[Hold] {
         &self.holds
     }
@@ -138,17 +140,18 @@ impl History {
         indices.iter().map(|index| &self.holds[*index])
     }
 
-    /// Lines that a process was killed in the middle of.
+    /// The number of lines that were cut short by a kill.
     pub fn torn(&self) -> usize {
         self.torn
     }
 
-    /// The last moment of which anything is known.
+    /// The time of the last known event or lease end.
     pub fn end(&self) -> Moment {
         self.events.last().map_or(Moment::from_micros(0), |event| event.at)
     }
 
-    /// The event at this point, or the last one before it if the point is no event but the end of a lease.
+    /// The index of the event at this point. If the point is the end of a lease, the index of the last event
+    /// before it.
     pub(crate) fn event_at(&self, point: Point) -> usize {
         match self.events.get(point.index) {
             Some(event) if event.at == point.at => point.index,
@@ -172,7 +175,7 @@ fn one_lock<'a>(locks: &'a mut BTreeMap<LockName, OneLock>, name: &LockName) -> 
 pub(crate) mod tests {
     use super::*;
 
-    /// A history from lines as they stand in a file, indented as the test likes it.
+    /// A history from lines as they appear in a file, with any indentation.
     pub(crate) fn script(lines: &str) -> History {
         History::new(lines.lines().map(str::trim).filter(|line| !line.is_empty()).map(read).collect())
     }
@@ -181,7 +184,7 @@ pub(crate) mod tests {
         line.parse().unwrap_or_else(|problem| panic!("{problem}"))
     }
 
-    /// An orderly history of about `events` events: eight clients take two locks in turns.
+    /// An orderly history of about `events` events: eight clients acquire two locks in turns.
     pub(crate) fn orderly(events: u64) -> History {
         let mut lines = String::new();
         for hold in 0..events / 4 {

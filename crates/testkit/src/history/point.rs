@@ -1,21 +1,21 @@
-//! Where in a history something happened.
+//! A position in a history.
 
 use latchwork::clock::Moment;
 
-/// A moment, and the place among the events of that moment: paused time stands still while much happens.
+/// A time, and the position among the events of that time: paused time stands still while much happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Point {
-    /// When.
+    /// The time.
     pub at: Moment,
-    /// The event's place in the history.
+    /// The event's position in the history.
     pub index: usize,
 }
 
 impl Point {
-    /// Later than everything.
+    /// Later than every event.
     pub const NEVER: Self = Self { at: Moment::NEVER, index: usize::MAX };
 
-    /// Before every event of this moment.
+    /// Before every event of this time.
     pub const fn before_events_at(at: Moment) -> Self {
         Self { at, index: 0 }
     }

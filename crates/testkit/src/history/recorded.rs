@@ -34,7 +34,7 @@ impl RecordedClient {
         self.shared_lock(name, Mode::Exclusive)
     }
 
-    /// Describes a lock that others may hold beside this one, as [`Client::rw_lock`] and [`Client::semaphore`] do.
+    /// Describes a shared lock, as [`Client::rw_lock`] and [`Client::semaphore`] do.
     ///
     /// # Panics
     /// If the name is not valid.
@@ -42,7 +42,8 @@ impl RecordedClient {
         RecordedLock { heading: self.heading(name, mode), lock: describe(&self.client, name, mode) }
     }
 
-    /// The same for one attempt and no more: its claim is signed, so that a [`Witness`](super::Witness) knows it in the queue.
+    /// Describes a shared lock for a single attempt. Its claim is signed, so that a
+    /// [`Witness`](super::Witness) recognizes it in the queue.
     ///
     /// # Panics
     /// If the name is not valid.
@@ -73,12 +74,12 @@ impl RecordedClient {
         Heading::new(self.recorder.clone(), self.tag, LockName::new(name).expect("a valid name"), mode)
     }
 
-    /// Under which tag it is recorded.
+    /// The tag under which the client is recorded.
     pub fn tag(&self) -> Tag {
         self.tag
     }
 
-    /// The client itself.
+    /// The wrapped client.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -112,7 +113,7 @@ impl RecordedLock {
         self.with(|lock| lock.wait(wait))
     }
 
-    /// Everything else that a [`Lock`] can be told.
+    /// Sets any other option of [`Lock`].
     pub fn with(mut self, change: impl FnOnce(Lock) -> Lock) -> Self {
         self.lock = change(self.lock);
         self
@@ -124,7 +125,7 @@ impl RecordedLock {
     /// As [`Lock::acquire`].
     ///
     /// # Cancel safety
-    /// Dropped, it is recorded as cancelled: an attempt that never enters, whatever the engine did.
+    /// A dropped call is recorded as cancelled: the attempt never held the lock, whatever the engine did.
     pub async fn acquire(&self) -> Result<RecordedGuard> {
         let attempt = self.heading.begin();
         match self.lock.acquire().await {
@@ -167,7 +168,7 @@ mod tests {
     use latchwork::{Effect, Loss};
 
     use super::*;
-    use crate::cut;
+    use crate::drop_at_poll;
 
     const TTL: Duration = Duration::from_secs(10);
 
@@ -197,7 +198,7 @@ mod tests {
         let (_, recorder, client) = setting();
         let other = recorder.client(client.client().clone());
         let _guard = client.lock("a").acquire().await.unwrap();
-        assert!(cut::after_polls(other.lock("a").acquire(), 1).await.is_none());
+        assert!(drop_at_poll::after_polls(other.lock("a").acquire(), 1).await.is_none());
         assert_eq!(kinds(&recorder)[2..], ["invoked", "cancelled"]);
         let history = recorder.history();
         assert_eq!((history.attempts().len(), history.holds().len()), (2, 1));
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_loss_is_recorded_when_it_is_told_and_only_to_who_listens() {
+    async fn a_loss_is_recorded_when_it_is_reported_and_only_for_a_listener() {
         let (memory, recorder, client) = setting();
         let guard = client.lock("a").ttl(TTL).acquire().await.unwrap();
         memory.lose(&LockName::new("a").unwrap());

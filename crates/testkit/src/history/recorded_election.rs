@@ -8,8 +8,8 @@ use super::event::What;
 use super::heading::Heading;
 use super::recorded_guard::RecordedGuard;
 
-/// An election whose campaigns and observers are recorded. To campaign is to attempt the lock of its name, and a term is its
-/// token.
+/// An election whose campaigns and observers are recorded. A campaign is recorded as an attempt at the lock
+/// of the election's name, and a term as its token.
 #[derive(Clone)]
 pub struct RecordedElection {
     heading: Heading,
@@ -27,13 +27,13 @@ impl RecordedElection {
         self.with(|election| election.ttl(ttl))
     }
 
-    /// Everything else that an [`Election`] can be told.
+    /// Sets any other option of [`Election`].
     pub fn with(mut self, change: impl FnOnce(Election) -> Election) -> Self {
         self.election = change(self.election);
         self
     }
 
-    /// As [`Election::campaign`]; the guard is what makes it leader.
+    /// As [`Election::campaign`]. The returned guard is the leadership.
     ///
     /// # Errors
     /// As [`Election::campaign`].
@@ -67,7 +67,7 @@ impl RecordedElection {
     }
 }
 
-/// Somebody who follows who leads, recorded.
+/// An observer whose observations are recorded.
 pub struct RecordedObserver {
     heading: Heading,
     attempt: u64,

@@ -8,9 +8,9 @@ use latchwork::{Guard, LockName, Loss, Result, Token};
 use super::event::What;
 use super::recorder::Recorder;
 use super::tag::Tag;
-use crate::cut;
+use crate::drop_at_poll;
 
-/// A guard whose end is recorded, however it comes.
+/// A guard whose end is recorded, whatever causes it.
 #[must_use = "dropping a guard releases the lock"]
 pub struct RecordedGuard {
     recorder: Recorder,
@@ -18,18 +18,18 @@ pub struct RecordedGuard {
     attempt: u64,
     name: LockName,
     guard: Option<Guard>,
-    known: Mutex<Known>,
+    known: Mutex<RecordedLease>,
 }
 
-/// What the record says so far.
-struct Known {
+/// The state of the record.
+struct RecordedLease {
     lease_end: Moment,
     lost: bool,
 }
 
 impl RecordedGuard {
     pub(super) fn new(recorder: Recorder, tag: Tag, attempt: u64, guard: Guard, lease_end: Moment) -> Self {
-        let known = Mutex::new(Known { lease_end, lost: false });
+        let known = Mutex::new(RecordedLease { lease_end, lost: false });
         Self { recorder, tag, attempt, name: guard.name().clone(), guard: Some(guard), known }
     }
 
@@ -50,7 +50,8 @@ impl RecordedGuard {
         self.guard().lease_end()
     }
 
-    /// As [`Held::is_certain`](latchwork::Held::is_certain); records a loss that it finds, or how long the lease now is.
+    /// As [`Held::is_certain`](latchwork::Held::is_certain). Records a loss that it finds, or the new end of
+    /// the lease.
     pub fn is_certain(&self) -> bool {
         let certain = self.guard().is_certain();
         if certain {
@@ -61,16 +62,17 @@ impl RecordedGuard {
         certain
     }
 
-    /// As [`Held::lost`](latchwork::Held::lost); records when it was told, if it was called in time to be told.
+    /// As [`Held::lost`](latchwork::Held::lost). Records the report of the loss, if the call began before the
+    /// loss.
     ///
     /// # Cancel safety
-    /// May be dropped and called again; that nobody listens is recorded.
+    /// May be dropped and called again; the end of listening is recorded.
     pub async fn lost(&self) -> Loss {
         if !self.is_certain() {
             return self.guard().lost().await;
         }
         self.note(What::Listening);
-        let listener = Listener(Some(self));
+        let listener = LossListener(Some(self));
         let loss = self.guard().lost().await;
         listener.told();
         loss
@@ -89,21 +91,22 @@ impl RecordedGuard {
         answer
     }
 
-    /// While the guard is certain. The end of the lease is read first: it may only grow before certainty is asked for.
+    /// Called while the guard is certain. The end of the lease is read first: it can only grow before the
+    /// certainty check.
     fn note_lease(&self) {
         let lease_end = self.guard().lease_end();
-        let mut known = self.known.lock().expect("no panic while recording");
+        let mut known = self.known.lock().expect("no thread panicked while recording");
         if known.lease_end != lease_end && !known.lost && self.guard().is_certain() {
             known.lease_end = lease_end;
             self.note(What::Extended { lease_end });
         }
     }
 
-    /// Once: what is lost stays lost.
+    /// At most once: a lost guard stays lost.
     fn note_loss(&self, what: impl FnOnce(Loss) -> What) {
-        let mut known = self.known.lock().expect("no panic while recording");
+        let mut known = self.known.lock().expect("no thread panicked while recording");
         if !known.lost
-            && let Some(loss) = cut::now(self.guard().lost())
+            && let Some(loss) = drop_at_poll::now(self.guard().lost())
         {
             known.lost = true;
             self.note(what(loss));
@@ -130,10 +133,10 @@ impl std::fmt::Debug for RecordedGuard {
     }
 }
 
-/// Somebody waits for the loss. Dropped before it came, nobody does.
-struct Listener<'a>(Option<&'a RecordedGuard>);
+/// A pending wait for the loss. If it is dropped before the loss, the holder no longer listens.
+struct LossListener<'a>(Option<&'a RecordedGuard>);
 
-impl Listener<'_> {
+impl LossListener<'_> {
     fn told(mut self) {
         if let Some(guard) = self.0.take() {
             let lease_end = guard.lease_end();
@@ -142,11 +145,11 @@ impl Listener<'_> {
     }
 }
 
-impl Drop for Listener<'_> {
+impl Drop for LossListener<'_> {
     fn drop(&mut self) {
         if let Some(guard) = self.0.take() {
             let lease_end = guard.lease_end();
-            guard.known.lock().expect("no panic while recording").lease_end = lease_end;
+            guard.known.lock().expect("no thread panicked while recording").lease_end = lease_end;
             guard.note(What::Deaf { lease_end });
         }
     }

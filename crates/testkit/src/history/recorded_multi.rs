@@ -8,7 +8,7 @@ use latchwork::{MultiGuard, MultiLock, Result};
 
 use super::event::What;
 use super::heading::Heading;
-use crate::cut;
+use crate::drop_at_poll;
 
 /// Several locks that are taken together, recorded as an attempt of each.
 #[derive(Clone)]
@@ -42,7 +42,7 @@ impl RecordedMultiLock {
                 let known = guard.each().iter().map(|held| held.lease_end()).collect();
                 let attempts = attempts.into_iter().zip(guard.each());
                 let numbers = attempts.map(|(attempt, held)| attempt.holds(held)).collect();
-                let known = Mutex::new(Known { lease_ends: known, is_lost: false });
+                let known = Mutex::new(RecordedLeases { lease_ends: known, is_lost: false });
                 Ok(RecordedMultiGuard { headings: self.headings.clone(), numbers, guard: Some(guard), known })
             }
             Err(error) => {
@@ -53,37 +53,37 @@ impl RecordedMultiLock {
     }
 }
 
-/// Several held locks whose end is recorded: they are lost when one of them is.
+/// Several held locks whose end is recorded. The loss of one of them is the loss of all.
 #[must_use = "dropping a guard releases its locks"]
 pub struct RecordedMultiGuard {
     headings: Vec<Heading>,
     numbers: Vec<u64>,
     guard: Option<MultiGuard>,
-    known: Mutex<Known>,
+    known: Mutex<RecordedLeases>,
 }
 
-/// What the record says so far.
-struct Known {
+/// The state of the record.
+struct RecordedLeases {
     lease_ends: Vec<Moment>,
     is_lost: bool,
 }
 
 impl RecordedMultiGuard {
-    /// As [`MultiHeld::is_certain`](latchwork::MultiHeld::is_certain); records a loss that it finds, or how long the leases
-    /// now are.
+    /// As [`MultiHeld::is_certain`](latchwork::MultiHeld::is_certain). Records a loss that it finds, or the
+    /// new ends of the leases.
     pub fn is_certain(&self) -> bool {
         let guard = self.guard.as_ref().expect("used until it is released");
-        // The ends of the leases are read first: they may only grow before certainty is asked for.
+        // The ends of the leases are read first: they can only grow before the certainty check.
         let lease_ends: Vec<_> = guard.each().iter().map(|held| held.lease_end()).collect();
         let is_certain = guard.is_certain();
-        let mut known = self.known.lock().expect("no panic while recording");
+        let mut known = self.known.lock().expect("no thread panicked while recording");
         if is_certain && !known.is_lost {
             let renewed = lease_ends.iter().zip(&known.lease_ends).enumerate();
             for (place, (lease_end, _)) in renewed.filter(|(_, (now, before))| now != before) {
                 self.note_one(place, What::Extended { lease_end: *lease_end });
             }
             known.lease_ends = lease_ends;
-        } else if let Some((_, loss)) = cut::now(guard.lost())
+        } else if let Some((_, loss)) = drop_at_poll::now(guard.lost())
             && !known.is_lost
         {
             known.is_lost = true;

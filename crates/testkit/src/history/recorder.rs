@@ -1,4 +1,4 @@
-//! Writes down what happens.
+//! Records events.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -16,10 +16,10 @@ use super::fault::Fault;
 use super::recorded::RecordedClient;
 use super::tag::Tag;
 
-/// A line without it was cut short.
+/// A line without this ending was cut short.
 pub(super) const END_OF_LINE: &str = " .";
 
-/// Appends events. Clones share everything; a process needs one recorder per history.
+/// Appends events. Clones share the record; a process needs one recorder per history.
 #[derive(Clone)]
 pub struct Recorder(Arc<Inner>);
 
@@ -37,13 +37,14 @@ enum Sink {
 }
 
 impl Recorder {
-    /// Records in memory, for one process, on the engine's own clock: lease ends are compared with it.
+    /// Records in memory, for one process, on the engine's own clock, because lease ends are compared with
+    /// it.
     pub fn in_memory(clock: Clock) -> Self {
         Self::new(clock, Sink::Memory(Mutex::default()))
     }
 
-    /// Records to a file that many processes may append to, on the clock that they share. Every event is one write of
-    /// one line before the call it tells of goes on, so a process that is killed loses nothing that happened.
+    /// Records to a file to which many processes may append, on the clock that they share. Every event is one
+    /// `write` of one line before the recorded call continues, so a killed process loses no event.
     ///
     /// # Panics
     /// If the file cannot be opened.
@@ -64,7 +65,7 @@ impl Recorder {
         }))
     }
 
-    /// The same client, whose calls are recorded under a tag of its own.
+    /// Wraps a client so that its calls are recorded under a tag of its own.
     pub fn client(&self, client: Client) -> RecordedClient {
         let number = self.0.clients.fetch_add(1, Ordering::Relaxed) + 1;
         RecordedClient::new(self.clone(), Tag { process: self.0.process, client: number }, client)
@@ -75,16 +76,17 @@ impl Recorder {
         self.0.clock
     }
 
-    /// Appends one event, now.
+    /// Appends one event with the current time.
     ///
     /// # Panics
-    /// If it cannot be written: a test must not go on without its record.
+    /// If it cannot be written: a test must not continue without its record.
     pub fn note(&self, who: Tag, attempt: u64, lock: Option<&LockName>, what: What) {
         let event = || Event { at: self.0.clock.now(), who, attempt, lock: lock.cloned(), what };
         match &self.0.sink {
             Sink::Memory(events) => {
-                let mut events = events.lock().expect("no panic while recording");
-                // The clock is read inside: paused time stands still, and only the order of the record tells more.
+                let mut events = events.lock().expect("no thread panicked while recording");
+                // The clock is read inside the lock: paused time stands still, and then only the order of the
+                // record tells more.
                 events.push(event());
             }
             Sink::File(file) => {
@@ -97,12 +99,12 @@ impl Recorder {
         }
     }
 
-    /// This process is about to kill that one.
+    /// Records that this process is about to kill the other one.
     pub fn killed(&self, process: u32) {
         self.note(Tag::process(process), 0, None, What::Killed);
     }
 
-    /// This process is about to stop that one, for longer than its leases.
+    /// Records that this process is about to stop the other one for longer than its leases.
     pub fn stopped(&self, process: u32) {
         self.note(Tag::process(process), 0, None, What::Stopped);
     }
@@ -117,26 +119,28 @@ impl Recorder {
         self.note(Tag::process(self.0.process), 0, None, What::FaultEnded(fault));
     }
 
-    /// Nobody wants anything any more.
+    /// Records that no client waits for or holds a lock any more.
     pub fn quiesced(&self) {
         self.note(Tag::process(self.0.process), 0, None, What::Quiesced);
     }
 
-    /// What was recorded in memory so far.
+    /// The events recorded in memory so far.
     ///
     /// # Panics
-    /// If this recorder writes to a file: read that instead.
+    /// If this recorder writes to a file: read the file instead.
     pub fn history(&self) -> History {
         match &self.0.sink {
-            Sink::Memory(events) => History::new(events.lock().expect("no panic while recording").clone()),
+            Sink::Memory(events) => {
+                History::new(events.lock().expect("no thread panicked while recording").clone())
+            }
             Sink::File(_) => panic!("read the file with History::read"),
         }
     }
 
-    /// How much was recorded in memory so far.
+    /// The number of events recorded in memory so far.
     pub fn count(&self) -> usize {
         match &self.0.sink {
-            Sink::Memory(events) => events.lock().expect("no panic while recording").len(),
+            Sink::Memory(events) => events.lock().expect("no thread panicked while recording").len(),
             Sink::File(_) => panic!("read the file with History::read"),
         }
     }

@@ -1,4 +1,4 @@
-//! Who did it.
+//! The client that an event belongs to.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// A process as a whole: what kills it, kills all its clients.
+    /// A process as a whole: a kill ends all its clients.
     pub const fn process(process: u32) -> Self {
         Self { process, client: 0 }
     }

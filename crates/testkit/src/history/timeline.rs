@@ -1,4 +1,4 @@
-//! What happened around a violation.
+//! The events around a violation.
 
 use std::fmt::{self, Write as _};
 
@@ -6,10 +6,11 @@ use super::History;
 use super::event::Event;
 use super::point::Point;
 
-/// Events shown before the first and after the second offending one, and on the inner side of each.
+/// The number of events shown before the first and after the second offending event, and on the inner side of
+/// each.
 const AROUND: usize = 8;
 
-/// The events of one lock, and those that concern all, around two points; the two are marked.
+/// Shows the events of one lock, and those that concern all locks, around two points, and marks the two.
 pub(super) fn around(history: &History, first: Point, second: Point) -> String {
     let events = history.events();
     let (first, second) = (history.event_at(first), history.event_at(second));
@@ -55,7 +56,7 @@ mod tests {
     use crate::history::tests::orderly;
 
     #[test]
-    fn it_shows_both_events_and_what_lies_near_them_on_the_same_lock() {
+    fn a_timeline_shows_both_events_and_their_neighbours_on_the_same_lock() {
         let history = orderly(4_000);
         let point = |index: usize| Point { at: history.events()[index].at, index };
         let text = around(&history, point(800), point(1600));

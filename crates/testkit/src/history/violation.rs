@@ -1,4 +1,4 @@
-//! A broken promise.
+//! A broken guarantee.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::event::Event;
 use super::point::Point;
 use super::{History, timeline};
 
-/// A broken promise: which, the two events that break it, and what happened around them.
+/// A broken guarantee: the check, the two events that break it, and the events around them.
 pub struct Violation {
     check: &'static str,
     says: String,
@@ -28,7 +28,7 @@ impl Violation {
         Self { check, says, events, timeline: timeline::around(history, first, second) }
     }
 
-    /// A violation that no event shows.
+    /// A violation that cannot be tied to an event.
     pub(crate) fn without_events(check: &'static str, says: String) -> Self {
         Self { check, says, events: Vec::new(), timeline: String::new() }
     }
@@ -52,7 +52,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Readable, because a test shows it with `expect`.
+/// Readable, because tests show it through `expect`.
 impl fmt::Debug for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

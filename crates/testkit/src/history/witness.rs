@@ -1,4 +1,4 @@
-//! Somebody who looks at a queue.
+//! A witness of a lock's queue.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use super::heading::Heading;
 use super::recorder::Recorder;
 use super::tag::Tag;
 
-/// How often it looks.
+/// How often the witness looks.
 const EVERY: Duration = Duration::from_millis(3);
 
-/// Looks at the queue of a lock again and again until it is dropped, and writes down which signed attempts stand there: so the
-/// [`checks`](super::checks) know who came before whom.
+/// Inspects the queue of a lock repeatedly until it is dropped, and records which signed attempts are in it.
+/// From this the [`checks`](super::checks) know the order of arrival.
 pub struct Witness {
     looking: JoinHandle<()>,
 }
 
 impl Witness {
-    /// Looks by this client.
+    /// Inspects the lock through this client.
     pub fn of(lock: LockName, recorder: Recorder, client: Client) -> Self {
         let looking = tokio::spawn(async move {
             let (filter, mut seen) = (Filter::Name(lock.clone()), HashSet::new());

@@ -1,4 +1,4 @@
-//! Programs in Python that lock with somebody else's library.
+//! Python programs that lock with other libraries.
 
 mod venv;
 
@@ -8,12 +8,13 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-/// Where `history.py` is, which such programs share.
+/// The folder of `history.py`, which these programs share.
 const SHARED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/python");
-/// No answer takes longer, but to a game of many turns.
+/// The limit for an answer, except for a run of many turns.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A running program that does what it is told: one order per line in, one answer per line out. Killed when dropped.
+/// A running program that executes commands: one command per line in, one answer per line out. Killed when
+/// dropped.
 pub struct Script {
     _child: Child,
     ears: ChildStdin,
@@ -24,7 +25,7 @@ impl Script {
     /// Starts a program that needs this release of a package (`redis==8.1.0`).
     ///
     /// # Panics
-    /// If the machine has no Python, or the package cannot be had.
+    /// If Python is missing, or the package cannot be installed.
     pub fn start(package: &str, program: &str, args: &[&str]) -> Self {
         let mut command = Command::new(venv::python(package));
         command.arg(program).args(args);
@@ -35,42 +36,42 @@ impl Script {
         Self { _child: child, ears, mouth: BufReader::new(mouth).lines() }
     }
 
-    /// Tells it something, and returns its answer. See the top of the program.
+    /// Sends a command and returns the answer. The commands are described at the top of the program.
     pub async fn ask(&mut self, order: &str) -> String {
         self.tell(order).await;
         self.answer().await
     }
 
-    /// Tells it something that it needs a while for.
+    /// Sends a command that takes a while.
     ///
     /// # Panics
-    /// If it has ended.
+    /// If the program has ended.
     pub async fn tell(&mut self, order: &str) {
-        self.ears.write_all(format!("{order}\n").as_bytes()).await.expect("it listens");
+        self.ears.write_all(format!("{order}\n").as_bytes()).await.expect("the process reads its input");
     }
 
-    /// Its answer to the oldest thing it was told and has not answered.
+    /// The answer to the oldest command that was not answered yet.
     pub async fn answer(&mut self) -> String {
         self.answer_within(PATIENCE).await
     }
 
-    /// The same, to something that takes long.
+    /// The answer to a command that takes long.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no answer in time.
     pub async fn answer_within(&mut self, patience: Duration) -> String {
-        self.said_within(patience).await.expect("it does not hang")
+        self.said_within(patience).await.expect("the process does not hang")
     }
 
-    /// The next thing it says, if it says something in time.
+    /// The next line of output, if one arrives in time.
     ///
     /// # Cancel safety
-    /// What was not returned is returned next time.
+    /// A line that was not returned is returned next time.
     ///
     /// # Panics
-    /// If it has ended.
+    /// If the program has ended.
     pub async fn said_within(&mut self, patience: Duration) -> Option<String> {
         let line = tokio::time::timeout(patience, self.mouth.next_line()).await.ok()?;
-        Some(line.expect("the pipe works").expect("it lives"))
+        Some(line.expect("the pipe works").expect("the process is alive"))
     }
 }

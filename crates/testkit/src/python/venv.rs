@@ -1,4 +1,4 @@
-//! A Python of the tests' own, with one package in it.
+//! A Python environment for the tests, with one package in it.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,15 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// Its interpreter. Made beside the folder of the test's own binary when it is first wanted, and used again from then on.
-/// `package` names a release (`redis==8.1.0`): another one may lock in another way.
+/// Its interpreter. It is created beside the folder of the test's own binary at the first use, and reused
+/// from then on. `package` names a release (`redis==8.1.0`), because another one may lock differently.
 pub(super) fn python(package: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let target =
         test.parent().and_then(Path::parent).expect("tests run from target/<profile>/deps").to_owned();
     let venv = target.join(format!("testkit-venv-{package}"));
-    // Several tests, each in a process of its own, want it at once; one makes it. The lock ends with the file.
+    // Several tests, each in a process of its own, need it at once; one of them creates it. The lock ends
+    // with the file.
     let making = File::create(target.join("testkit-venv.lock")).expect("the build's folder can be written");
     making.lock().expect("a local file can be locked");
     if !venv.exists() {
@@ -22,7 +23,7 @@ pub(super) fn python(package: &str) -> PathBuf {
     venv.join("bin/python")
 }
 
-/// Renamed when it is whole: a process that is killed in between leaves nothing that looks complete.
+/// Renamed once it is complete: a process that is killed in between leaves nothing that looks complete.
 fn make(target: &Path, venv: &Path, package: &str) {
     let folder = TempDir::new_in(target).expect("the build's folder can be written");
     let making = folder.path().join("venv");

@@ -1,4 +1,4 @@
-//! Certificates for servers that speak TLS, and some that must not be trusted.
+//! Certificates for servers with TLS, and some that must not be trusted.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
-/// Where servers of tests are found.
+/// The hosts of test servers.
 const HERE: [&str; 2] = ["127.0.0.1", "localhost"];
 
-/// PEM files in a folder of their own, made anew for each test and gone with it.
+/// PEM files in a folder of their own, created for each test and removed with it.
 pub struct Certificates {
     folder: TempDir,
 }
@@ -29,7 +29,7 @@ pub struct Identity {
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
 impl Certificates {
-    /// Makes all of them.
+    /// Creates all certificates.
     pub fn make() -> Self {
         let made = Self { folder: tempfile::tempdir().expect("a temporary folder") };
         let (ours, theirs) = (made.authority("ca"), made.authority("other-ca"));
@@ -41,37 +41,37 @@ impl Certificates {
         made
     }
 
-    /// Who signed everything but [`Certificates::stranger`].
+    /// The authority that signed everything but [`Certificates::stranger`].
     pub fn ca(&self) -> PathBuf {
         self.file("ca.pem")
     }
 
-    /// Who signed [`Certificates::stranger`] and nothing else.
+    /// The authority that signed only [`Certificates::stranger`].
     pub fn other_ca(&self) -> PathBuf {
         self.file("other-ca.pem")
     }
 
-    /// Good for a server at 127.0.0.1 or localhost.
+    /// Valid for a server at 127.0.0.1 or localhost.
     pub fn server(&self) -> Identity {
         self.files("server")
     }
 
-    /// Good for a client.
+    /// Valid for a client.
     pub fn client(&self) -> Identity {
         self.files("client")
     }
 
-    /// Good for a server at `elsewhere.example`, and for no other.
+    /// Valid for a server at `elsewhere.example`, and for no other.
     pub fn other_host(&self) -> Identity {
         self.files("other-host")
     }
 
-    /// Good for servers and clients of those who trust the other authority.
+    /// Valid for servers and clients that trust the other authority.
     pub fn stranger(&self) -> Identity {
         self.files("stranger")
     }
 
-    /// Was good for servers and clients, until 2020.
+    /// Was valid for servers and clients, until 2020.
     pub fn expired(&self) -> Identity {
         self.files("expired")
     }
@@ -80,7 +80,8 @@ impl Certificates {
         let mut params = named(name, &[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let authority = CertifiedIssuer::self_signed(params, new_key()).expect("it can be signed");
+        let authority =
+            CertifiedIssuer::self_signed(params, new_key()).expect("the certificate can be signed");
         self.write(&format!("{name}.pem"), &authority.pem());
         authority
     }
@@ -93,7 +94,7 @@ impl Certificates {
         params.use_authority_key_identifier_extension = true;
         change(&mut params);
         let key = new_key();
-        let certificate = params.signed_by(&key, by).expect("it can be signed");
+        let certificate = params.signed_by(&key, by).expect("the certificate can be signed");
         self.write(&format!("{name}.pem"), &certificate.pem());
         self.write(&format!("{name}.key"), &key.serialize_pem());
     }
@@ -142,7 +143,7 @@ mod tests {
         RedisServer::start(RedisOptions { tls, ..RedisOptions::default() })
     }
 
-    /// What a client who trusts `ca` and is `who` hears when it says PING.
+    /// The result of a PING by a client that trusts `ca` and presents `who`.
     fn ping(
         server: &RedisServer,
         ca: &Path,
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_of_ours_is_trusted_by_who_knows_our_authority() {
+    fn a_server_is_trusted_by_clients_that_know_its_authority() {
         let certificates = Certificates::make();
         let (ca, server) = (certificates.ca(), server(&certificates, certificates.server(), false));
         for host in HERE {
@@ -182,11 +183,11 @@ mod tests {
         }
         let error = ping(&server, &certificates.other_ca(), None, "127.0.0.1").unwrap_err();
         assert!(error.to_string().contains("UnknownIssuer"), "{error}");
-        assert!(server.command(&["PING"]).is("PONG"), "its socket stays plain");
+        assert!(server.command(&["PING"]).is("PONG"), "the Unix socket has no TLS");
     }
 
     #[test]
-    fn a_client_needs_a_certificate_of_ours_where_one_is_needed() {
+    fn a_client_needs_a_certificate_of_the_servers_authority() {
         let certificates = Certificates::make();
         let (ca, server) = (certificates.ca(), server(&certificates, certificates.server(), true));
         assert_eq!(ping(&server, &ca, Some(certificates.client()), "localhost").unwrap(), "+PONG\r\n");

@@ -1,17 +1,18 @@
-//! Which members of a cluster are cut off from the others.
+//! The members of a cluster that are cut off from the others.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The members that are cut off. None, to begin with.
+/// The members that are cut off; initially none.
 #[derive(Default)]
 pub(super) struct Division {
     cut_off: Mutex<HashSet<usize>>,
 }
 
 impl Division {
-    /// Cuts one of `size` members off, or heals that. `hold` is told of every way from and to it whether what is sent there
-    /// is held back: one that is healed stays apart from others that are still cut off.
+    /// Cuts one of `size` members off, or heals it. `hold` is called for every link from and to the member
+    /// and says whether its traffic is held back: a healed member stays apart from members that are still cut
+    /// off.
     pub(super) fn change(
         &self,
         index: usize,

@@ -1,4 +1,4 @@
-//! A memcached of one test: the real one, which can be asked, stopped, killed and started again.
+//! A memcached server of one test: the real one, which can be queried, paused, killed and restarted.
 
 use std::fs;
 use std::io::{Error, ErrorKind, Read, Result, Write};
@@ -17,26 +17,26 @@ use super::process::Process;
 
 /// A start takes a thirtieth of a second on an idle machine.
 const START_LIMIT: Duration = Duration::from_secs(20);
-/// How often it is looked whether it answers.
+/// The interval at which the server is polled for an answer.
 const GLANCE: Duration = Duration::from_millis(2);
-/// How long it may take to answer its owner.
+/// The limit for an answer to the server's owner.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
-/// How many ports are tried before somebody must look into it.
+/// The number of ports to try before the start fails.
 const MOST_PORTS: u32 = 20;
 
-/// How a server is set up. The default is one with plenty of memory.
+/// The configuration of a server. The default is a server with plenty of memory.
 #[derive(Clone, Default)]
 pub struct MemcachedOptions {
     /// Further arguments: `["-m", "2"]`.
     pub arguments: Vec<String>,
-    /// Speaks nothing but TLS, and with nobody who has no certificate of this authority.
+    /// Accepts only TLS, and only clients with a certificate of this authority.
     pub tls: Option<MemcachedTls>,
 }
 
-/// The files of a server that speaks TLS.
+/// The files of a server with TLS.
 #[derive(Clone, Debug)]
 pub struct MemcachedTls {
-    /// Who signed the certificates of clients.
+    /// The authority that signed the certificates of clients.
     pub ca: PathBuf,
     /// The server's certificate.
     pub identity: Identity,
@@ -46,17 +46,17 @@ pub struct MemcachedTls {
 pub struct MemcachedServer {
     folder: TempDir,
     port: u16,
-    /// Its owner's, which never speaks TLS.
+    /// The owner's port, which is always without TLS.
     admin: u16,
     options: MemcachedOptions,
     process: Mutex<Option<Process>>,
 }
 
 impl MemcachedServer {
-    /// Starts one and waits until it answers.
+    /// Starts a server and waits until it answers.
     ///
     /// # Panics
-    /// If it does not; with what it printed.
+    /// If it does not answer in time. The message shows the server's output.
     pub fn start(options: MemcachedOptions) -> Self {
         for _ in 0..MOST_PORTS {
             let folder = tempfile::Builder::new().prefix("memcached").tempdir().expect("a temporary folder");
@@ -67,20 +67,20 @@ impl MemcachedServer {
                 return server;
             }
         }
-        panic!("{MOST_PORTS} ports were free and taken the next moment");
+        panic!("{MOST_PORTS} times, a free port was taken before the start");
     }
 
-    /// Where it listens, from the first start to the last.
+    /// The address for clients; it stays the same across restarts.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// `kill -9`, and waits until it is gone.
+    /// Kills the process (`kill -9`) and waits until it has ended.
     pub fn kill(&self) {
         *self.process() = None;
     }
 
-    /// Kills it, if it runs, and starts it on the same port. It has forgotten everything.
+    /// Kills the process, if it runs, and restarts it on the same port. All data is lost.
     ///
     /// # Panics
     /// As [`MemcachedServer::start`].
@@ -88,24 +88,25 @@ impl MemcachedServer {
         self.kill();
         let begun = Clock::boottime().now();
         while !self.launch() {
-            // Whoever has it now may be another test that looks for a free port.
+            // Another test that looks for a free port may have taken it.
             let waited = Clock::boottime().now().since(begun);
             assert!(waited < START_LIMIT, "port {} was taken while the server was down", self.port);
             std::thread::sleep(GLANCE);
         }
     }
 
-    /// Stops the process: its connections stay open, and nobody answers. It stands still when this returns.
+    /// Stops the process: its connections stay open, but requests are not answered. The process has stopped
+    /// when this returns.
     pub fn pause(&self) {
-        self.process().as_ref().expect("it runs").pause();
+        self.process().as_ref().expect("the process runs").pause();
     }
 
     /// Ends [`MemcachedServer::pause`].
     pub fn resume(&self) {
-        self.process().as_ref().expect("it runs").resume();
+        self.process().as_ref().expect("the process runs").resume();
     }
 
-    /// Sends one command, and returns what is answered within its last line, `\r\n` included.
+    /// Sends one command, and returns its answer up to the last line, `\r\n` included.
     ///
     /// # Panics
     /// If there is no answer.
@@ -113,10 +114,10 @@ impl MemcachedServer {
         self.ask(command).unwrap_or_else(|error| panic!("no answer to {command:?}: {error}"))
     }
 
-    /// A figure of its statistics: `evictions`.
+    /// One value of the server's statistics, such as `evictions`.
     ///
     /// # Panics
-    /// If it has none of this name.
+    /// If there is no value with this name.
     pub fn stat(&self, name: &str) -> u64 {
         let stats = self.command("stats");
         let line =
@@ -124,12 +125,13 @@ impl MemcachedServer {
         line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {stats}"))
     }
 
-    /// The first line that it answers to `mg`: none if nothing is there.
+    /// The first line of the answer to `mg`; `None` if the key does not exist.
     pub fn item(&self, key: &str) -> Option<String> {
         Some(self.command(&format!("mg {key} v c t"))).filter(|answer| answer != "EN\r\n")
     }
 
-    /// Forgets everything that it was told before this call. `flush_all` itself spares what is not a second old.
+    /// Deletes everything that was stored before this call. `flush_all` itself spares items that are less
+    /// than a second old.
     pub fn flush(&self) {
         assert!(self.command("ms %testkit:flushed 1 T0\r\nx").starts_with("HD"));
         while self.item("%testkit:flushed").is_some() {
@@ -141,7 +143,7 @@ impl MemcachedServer {
     fn ask(&self, command: &str) -> Result<String> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.admin))?;
         stream.set_read_timeout(Some(ANSWER_LIMIT))?;
-        // What is behind it says where its answer ends.
+        // The reply to the following `mn` marks the end of the answer.
         stream.write_all(format!("{command}\r\nmn\r\n").as_bytes())?;
         let (mut answer, mut chunk) = (Vec::new(), [0; 4096]);
         while !answer.ends_with(b"MN\r\n") {
@@ -154,7 +156,7 @@ impl MemcachedServer {
         Ok(String::from_utf8_lossy(&answer).into_owned())
     }
 
-    /// The process that answers: another test's may be faster to take the port.
+    /// The id of the process that answers: another test's server may have taken the port first.
     fn pid(&self) -> Option<u32> {
         let stats = self.ask("stats").ok()?;
         stats.lines().find_map(|line| line.strip_prefix("STAT pid "))?.parse().ok()
@@ -183,7 +185,7 @@ impl MemcachedServer {
 
     fn start_command(&self) -> Command {
         let mut command = Command::new("memcached");
-        // It refuses to be root, and two threads are enough.
+        // memcached refuses to run as root, and two threads are enough.
         command.args(["-u", "nobody", "-U", "0", "-t", "2"]);
         match &self.options.tls {
             None => command.args(["-l", &format!("127.0.0.1:{}", self.port)]),
@@ -211,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_answers_forgets_when_it_restarts_and_is_gone_when_dropped() {
+    fn a_server_answers_loses_its_data_on_restart_and_ends_when_dropped() {
         let server = MemcachedServer::start(MemcachedOptions::default());
         assert_eq!(server.command("ms a 1 T0 c\r\nx"), "HD c1\r\n");
         assert!(server.item("a").is_some() && server.stat("cmd_set") == 1);

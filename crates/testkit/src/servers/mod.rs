@@ -19,7 +19,7 @@ pub mod zookeeper;
 
 pub use certificates::{Certificates, Identity};
 pub use etcd::{EtcdCluster, EtcdOptions, EtcdServer, EtcdTls, Etcdctl};
-pub use hostile::{Hostile, Hostility, Wire};
+pub use hostile::{Hostile, Hostility, Protocol};
 pub use mariadb::{MariadbOptions, MariadbServer};
 pub use memcached::{MemcachedOptions, MemcachedServer, MemcachedTls};
 pub use pgbouncer::Pgbouncer;

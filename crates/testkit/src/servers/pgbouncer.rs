@@ -1,4 +1,5 @@
-//! A pgbouncer in front of a PostgreSQL server: the real `pgbouncer`, which gives out its few connections for a transaction each.
+//! A pgbouncer in front of a PostgreSQL server: the real `pgbouncer`, which assigns its few connections for
+//! one transaction at a time.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -13,11 +14,11 @@ use super::port::free_port;
 use super::postgres::{PostgresOptions, PostgresServer};
 use super::process::{Process, unprivileged};
 
-/// Not in everybody's path.
+/// An ordinary user's `PATH` may lack its folder.
 const PROGRAM: &str = "/usr/sbin/pgbouncer";
 const START_LIMIT: Duration = Duration::from_secs(30);
 const GLANCE: Duration = Duration::from_millis(10);
-/// How many ports are tried before somebody must look into it.
+/// The number of ports to try before the start fails.
 const MOST_PORTS: u32 = 20;
 
 /// A running `pgbouncer` on a port of 127.0.0.1, and the server behind it. Killed when dropped.
@@ -30,16 +31,16 @@ pub struct Pgbouncer {
 }
 
 impl Pgbouncer {
-    /// Starts a server and a pooler before it, in transaction mode: whose transaction comes next gets the connection that was
-    /// not used for longest.
+    /// Starts a server and a pooler in front of it, in transaction mode: the next transaction gets the
+    /// connection that was idle for the longest time.
     ///
     /// # Panics
-    /// If one of them does not start; with what it printed.
+    /// If one of them does not start. The message shows its output.
     pub fn start() -> Self {
         Self::start_in("transaction")
     }
 
-    /// The same in another `pool_mode`.
+    /// Starts them with another `pool_mode`.
     ///
     /// # Panics
     /// As [`Pgbouncer::start`].
@@ -53,10 +54,10 @@ impl Pgbouncer {
                 return Self { port, _process: process, _folder: folder, server };
             }
         }
-        panic!("{MOST_PORTS} times a port was free and taken the next moment");
+        panic!("{MOST_PORTS} times, a free port was taken before the start");
     }
 
-    /// Where clients find it.
+    /// The address for clients.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
@@ -73,7 +74,7 @@ impl Pooled for Pgbouncer {
     }
 }
 
-/// Starts the process and waits until it listens. `None`: the port is taken.
+/// Starts the process and waits until it listens. `None` if the port is taken.
 fn launch(folder: &TempDir, mode: &str, port: u16, server: u16) -> Option<Process> {
     let [settings, users, output] =
         ["pgbouncer.ini", "users.txt", "output"].map(|name| folder.path().join(name));

@@ -1,4 +1,4 @@
-//! Ports that nobody listens on.
+//! Free ports.
 
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -6,10 +6,13 @@ use latchwork::clock;
 
 use crate::seed::Seed;
 
-/// Below the range from which the system takes the ports of outgoing connections: a server that was down for a while
-/// finds its port free when it comes back, and a client that keeps asking for it never meets itself.
+/// Below the range from which the system takes the ports of outgoing connections. So a server that was down
+/// for a while finds its port free on restart, and a client that keeps reconnecting never connects to itself.
 const FIRST: u64 = 10_000;
 const COUNT: u64 = 22_000;
+
+/// A server did not start, because another process listens on its port.
+pub(super) struct PortTaken;
 
 /// A port of 127.0.0.1 that is free now. Another process may take it before it is used.
 pub(crate) fn free_port() -> u16 {

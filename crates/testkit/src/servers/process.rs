@@ -17,8 +17,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts it; what it prints is added to the file `output`. `package` is what to install if it is missing.
-    /// The kernel kills it when this process ends, however it ends.
+    /// Starts the command; its output is appended to the file `output`. `package` is the package to install
+    /// if the program is missing. The kernel kills the process when this process ends, for whatever reason.
     pub(crate) fn start(command: &Command, package: &str, output: &Path) -> Self {
         let program = command.get_program();
         assert!(is_installed(program.as_ref()), "{program:?} is missing; install the package {package}");
@@ -29,31 +29,31 @@ impl Process {
         Self { child: spawn(bound).unwrap_or_else(|error| panic!("{program:?} does not start: {error}")) }
     }
 
-    /// Its process id.
+    /// The process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether it has ended by itself.
+    /// Whether the process has ended by itself.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("it is our child").is_some()
     }
 
-    /// `kill -9`, and waits until it is gone. Does nothing if it is gone already.
+    /// Kills the process (`kill -9`) and waits until it has ended. Does nothing if it has ended already.
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("it is our child");
         self.child.wait().expect("it is our child");
     }
 
-    /// Stops it, and waits until it stands still.
+    /// Stops the process, and waits until it has stopped.
     pub(crate) fn pause(&self) {
         self.signal(Signal::SIGSTOP);
-        // Ended is asked for as well, and left to be waited for by others: a process that is gone never stops.
+        // `WEXITED` as well, and without reaping the process: a process that has ended never stops.
         let what = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
         waitid(Id::Pid(self.id()), what).expect("it is our child");
     }
 
-    /// Lets it go on.
+    /// Continues the process.
     pub(crate) fn resume(&self) {
         self.signal(Signal::SIGCONT);
     }
@@ -67,7 +67,7 @@ impl Process {
     }
 }
 
-/// A program that refuses to run as root, and runs as `user` then.
+/// A command for a program that refuses to run as root: as root, it runs as `user` instead.
 pub(super) fn unprivileged(user: &str, program: &Path) -> Command {
     if !nix::unistd::geteuid().is_root() {
         return Command::new(program);
@@ -78,7 +78,7 @@ pub(super) fn unprivileged(user: &str, program: &Path) -> Command {
     command
 }
 
-/// The same command, to be killed by the kernel when the thread that starts it ends.
+/// Wraps the command so that the kernel kills it when the thread that starts it ends.
 fn bound_to_parent(command: &Command) -> Command {
     let mut bound = Command::new("setpriv");
     bound.args(["--pdeathsig", "KILL"]);
@@ -114,11 +114,11 @@ fn spawn(command: Command) -> io::Result<Child> {
         sender
     });
     let (answer, answered) = mpsc::channel();
-    SPAWNER.send((command, answer)).expect("it lives as long as the process");
+    SPAWNER.send((command, answer)).expect("the spawner lives as long as the process");
     answered.recv().expect("each order is answered")
 }
 
-/// Whether this program is there, by its path or in a folder of `PATH`.
+/// Whether the program exists, by its path or in a folder of `PATH`.
 fn is_installed(program: &Path) -> bool {
     let folders = env::var_os("PATH").unwrap_or_default();
     program.is_absolute() && program.exists()
@@ -145,9 +145,9 @@ mod tests {
     /// Set for the process that starts servers and is then killed.
     const HOLDER: &str = "TESTKIT_HOLDS_SERVERS";
 
-    /// The processes that run, and their parents.
+    /// The running processes, and their parents.
     fn running() -> Vec<(u32, u32)> {
-        let entries = std::fs::read_dir("/proc").expect("it is mounted").flatten();
+        let entries = std::fs::read_dir("/proc").expect("/proc is mounted").flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let with_parent = |pid: u32| {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -158,7 +158,7 @@ mod tests {
         pids.filter_map(with_parent).collect()
     }
 
-    /// One server that runs as it is, and those that change their user if that is root.
+    /// One server that runs as the current user, and those that change their user when started by root.
     fn hold_servers() -> ! {
         let start = || {
             (
@@ -167,8 +167,8 @@ mod tests {
                 MariadbServer::start(MariadbOptions::default()),
             )
         };
-        // The thread that asked for the servers ends, and they run on.
-        let _servers = std::thread::spawn(start).join().expect("they start");
+        // The thread that started the servers ends, and they continue.
+        let _servers = std::thread::spawn(start).join().expect("the servers start");
         println!("held");
         loop {
             std::thread::park();
@@ -184,7 +184,7 @@ mod tests {
         let name =
             "servers::process::tests::servers_end_with_a_test_process_that_is_killed_and_not_with_a_thread";
         command.args([name, "--exact", "--nocapture"]).env(HOLDER, "1").stdout(Stdio::piped());
-        let mut holder = command.spawn().expect("it starts");
+        let mut holder = command.spawn().expect("the process starts");
         let lines = BufReader::new(holder.stdout.take().expect("piped")).lines();
         let is_ready = |line: &io::Result<String>| line.as_ref().is_ok_and(|line| line.ends_with("held"));
         assert!(lines.into_iter().any(|line| is_ready(&line)), "the servers do not start");

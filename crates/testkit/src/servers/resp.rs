@@ -1,4 +1,4 @@
-//! A client for the RESP2 protocol that does nothing clever: one connection, one request at a time, no retry.
+//! A minimal client for the RESP2 protocol: one connection, one request at a time, no retry.
 
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,10 +6,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// No answer of a healthy server takes longer.
+/// The limit for an answer of a healthy server.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a server answered.
+/// A reply of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// `+OK`.
@@ -18,7 +18,7 @@ pub enum Reply {
     Error(String),
     /// `:1`.
     Integer(i64),
-    /// Bytes.
+    /// A bulk string.
     Bulk(Vec<u8>),
     /// No value, or no array.
     Nil,
@@ -27,7 +27,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// Whether it is this line: `OK`, `PONG`.
+    /// Whether the reply is this line: `OK`, `PONG`.
     pub fn is(&self, line: &str) -> bool {
         matches!(self, Self::Simple(is) if is == line)
     }
@@ -35,7 +35,7 @@ impl Reply {
     /// A line or bytes, as text.
     ///
     /// # Panics
-    /// If it is something else, an error above all.
+    /// If it is something else, such as an error.
     pub fn text(&self) -> String {
         match self {
             Self::Simple(line) => line.clone(),
@@ -47,7 +47,7 @@ impl Reply {
     /// A number.
     ///
     /// # Panics
-    /// If it is something else, an error above all.
+    /// If it is something else, such as an error.
     pub fn integer(&self) -> i64 {
         match self {
             Self::Integer(number) => *number,
@@ -58,7 +58,7 @@ impl Reply {
     /// Several replies.
     ///
     /// # Panics
-    /// If it is something else, an error above all.
+    /// If it is something else, such as an error.
     pub fn array(&self) -> &[Self] {
         match self {
             Self::Array(items) => items,
@@ -74,18 +74,18 @@ pub struct Resp {
 }
 
 impl Resp {
-    /// Connects through TCP.
+    /// Connects over TCP.
     ///
     /// # Errors
-    /// If nobody listens.
+    /// If the connection is refused.
     pub fn tcp(address: SocketAddr) -> Result<Self> {
         Self::tcp_within(address, PATIENCE)
     }
 
-    /// Connects through TCP, and waits for a reply no longer than so.
+    /// Connects over TCP, with this limit for replies.
     ///
     /// # Errors
-    /// If nobody listens.
+    /// If the connection is refused.
     pub fn tcp_within(address: SocketAddr, patience: Duration) -> Result<Self> {
         let stream = TcpStream::connect_timeout(&address, patience)?;
         stream.set_nodelay(true)?;
@@ -94,10 +94,10 @@ impl Resp {
         Ok(Self::over(stream.try_clone()?, stream))
     }
 
-    /// Connects through a Unix socket.
+    /// Connects over a Unix socket.
     ///
     /// # Errors
-    /// If nobody listens.
+    /// If the connection is refused.
     pub fn unix(path: &Path) -> Result<Self> {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -113,13 +113,14 @@ impl Resp {
     /// Sends a request and waits for its reply.
     ///
     /// # Errors
-    /// If the connection breaks or nothing comes for too long; [`ErrorKind::UnexpectedEof`] if the other end closed it.
+    /// If the connection breaks or the reply takes too long; [`ErrorKind::UnexpectedEof`] if the peer closed
+    /// the connection.
     pub fn ask(&mut self, request: &[&str]) -> Result<Reply> {
         self.send(request)?;
         self.reply()
     }
 
-    /// Sends a request, in one piece.
+    /// Sends a request in one piece.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_reply_is_none() {
+    fn half_a_reply_is_an_error() {
         for half in [&b""[..], b"+O", b"$4\r\nab", b"*2\r\n+OK\r\n"] {
             assert_eq!(read(half).unwrap_err().kind(), ErrorKind::UnexpectedEof, "{half:?}");
         }

@@ -1,4 +1,4 @@
-//! Where servers are installed: on the machine, or in a folder of their own, as `./test versions` unpacks
+//! The installation of the servers: on the machine, or in a folder of their own, as `./test versions` unpacks
 //! them.
 
 use std::env;
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 /// `PATH`.
 const VARIABLE: &str = "TESTKIT_SERVERS_ROOT";
 
-/// The folder, if it has this place. What it does not have is the machine's.
+/// The folder, if it contains this path. Anything else comes from the machine.
 pub(super) fn root_with(place: &str) -> Option<PathBuf> {
     env::var_os(VARIABLE).map(PathBuf::from).filter(|root| root.join(place).exists())
 }
 
-/// A place that a package of Debian installs: `usr/share/java/zookeeper.jar`.
+/// A path that a Debian package installs: `usr/share/java/zookeeper.jar`.
 pub(super) fn installed(place: &str) -> PathBuf {
     root_with(place).as_deref().unwrap_or(Path::new("/")).join(place)
 }

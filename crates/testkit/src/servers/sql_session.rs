@@ -1,4 +1,5 @@
-//! A session of a database's own command: statements go in one by one, and each is answered by one line.
+//! A session of a database's own command-line client: statements go in one by one, and each is answered by
+//! one line.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -11,7 +12,7 @@ pub struct SqlSession {
 }
 
 impl SqlSession {
-    /// `command` reads statements from its input.
+    /// `command` reads statements from its standard input.
     pub(super) fn start(mut command: Command) -> Self {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().expect("the command of the database starts");
@@ -20,10 +21,10 @@ impl SqlSession {
         Self { process, statements, answers: BufReader::new(answers) }
     }
 
-    /// What the server answers to statements that it answers with one line.
+    /// The one-line answer to statements.
     ///
     /// # Panics
-    /// If it refuses them.
+    /// If the server refuses them.
     pub fn ask(&mut self, sql: &str) -> String {
         let mut line = String::new();
         writeln!(self.statements, "{sql};").expect("the command runs");
@@ -35,7 +36,7 @@ impl SqlSession {
 
 impl Drop for SqlSession {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

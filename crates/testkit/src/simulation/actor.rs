@@ -1,4 +1,4 @@
-//! A task that wants locks, in every way the API offers.
+//! A task that uses locks in every way the API offers.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use latchwork::{Guard, Result, Wait};
 
 use super::day::{Use, World};
 use super::{LOCKS, OWNED, POOL, SHELF};
-use crate::cut;
+use crate::drop_at_poll;
 use crate::history::{RecordedClient, RecordedGuard, RecordedLock};
 use crate::seed::Seed;
 
@@ -18,7 +18,7 @@ const SECOND: Duration = Duration::from_secs(1);
 pub(super) struct Actor {
     world: World,
     client: RecordedClient,
-    /// Which client.
+    /// The client's number.
     number: u32,
     chance: Seed,
 }
@@ -69,12 +69,13 @@ impl Actor {
             8 => tokio::time::timeout(patience / 8, lock.acquire()).await.ok().and_then(Result::ok),
             _ => {
                 let polls = 1 + self.chance.below(5) as u32;
-                cut::after_polls(lock.acquire(), polls).await.and_then(Result::ok)
+                drop_at_poll::after_polls(lock.acquire(), polls).await.and_then(Result::ok)
             }
         }
     }
 
-    /// For no time at all, for some, or for longer than the lease; listening for a loss, or looking now and then.
+    /// Holds for no time at all, for some, or for longer than the lease. Either listens for a loss, or checks
+    /// now and then.
     async fn hold(&mut self, what: Use, ttl: Duration, guard: RecordedGuard) {
         let longest = if self.chance.percent(20) { ttl * 2 } else { ttl / 20 };
         let held = self.chance.span(&(Duration::ZERO..=longest));
@@ -95,7 +96,7 @@ impl Actor {
         if self.chance.percent(70) { drop(guard.release().await) } else { drop(guard) }
     }
 
-    /// All clients call themselves by one owner here, so nobody waits for long: they take over from each other.
+    /// All clients use the same owner here, so no wait is long: they take over from each other.
     async fn want_the_owned_lock(&mut self) {
         let (name, ttl) = OWNED;
         let lock = self.client.client().lock(name).ttl(ttl).owner("the owner").wait(SECOND);

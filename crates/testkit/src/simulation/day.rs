@@ -15,45 +15,46 @@ use super::nemesis::Nemesis;
 use super::{EVENTS, MORNING, POOL, SHELF, name};
 use crate::history::checks::{Excuses, Expectations, JOIN_FOR, check_all, fifo, writers};
 use crate::history::{Fault, History, Hold, RecordedClient, Recorder, Violation, What};
+use crate::network::simulated::{Network, RemoteEngine};
 use crate::seed::Seed;
-use crate::wire::{Network, Wire};
 
 const CLIENTS: u32 = 3;
 const TASKS_PER_CLIENT: u32 = 3;
-/// How long after the last fault everybody must have been answered: each holder may hold for two leases, and a claim that
-/// was delivered twice may hold for one more, for nobody.
+/// The limit after the last fault within which every attempt must have been answered: each holder may hold
+/// for two leases, and a claim that was delivered twice may hold for one more, without an owner.
 const ALL_ANSWERED_WITHIN: Duration = Duration::from_secs(400);
-/// How long until nothing is left of requests that were delivered twice.
+/// The time until nothing is left of requests that were delivered twice.
 const UNTIL_REST: Duration = Duration::from_secs(120);
 
-/// How long after its call an attempt surely stands in the queue in the morning: a release has to be answered, and a request
-/// arrives.
+/// How long after its call an attempt is certainly in the queue in the morning: a release has to be answered,
+/// and a request has to arrive.
 const QUEUED_AFTER: Duration = Duration::from_millis(10);
 
-/// What became of a day.
+/// The outcome of a day.
 #[derive(Debug)]
 pub struct Day {
-    /// Everything that was decided or happened, in order.
+    /// All decisions and events, in order.
     pub trace: Vec<String>,
-    /// How much was recorded.
+    /// The number of recorded events.
     pub events: usize,
-    /// Losses that holders were told of or found.
+    /// The losses that holders were told of or found.
     pub losses: usize,
-    /// Writes of certain holders to stores that check tokens.
+    /// The writes of certain holders to stores that check tokens.
     pub writes: usize,
-    /// Reads of certain readers from stores that know whose writes came later.
+    /// The reads of certain readers from stores that know the latest write.
     pub reads: usize,
-    /// Holds beside another of the same lock: of readers, and of permits.
+    /// The concurrent holds of a shared lock: of readers, and of permits.
     pub beside: [usize; 2],
-    /// What was judged of waiting: those known to queue, and readers that came while a writer waited.
+    /// The numbers of attempts that were judged as waiters: those known to be in the queue, and readers that
+    /// arrived while a writer waited.
     pub queued: [usize; 2],
-    /// Attempts that were dropped.
+    /// The number of attempts that were dropped.
     pub cancels: usize,
-    /// Guards that another process took over from.
+    /// The number of guards that another process took over from.
     pub take_overs: usize,
 }
 
-/// A promise that was broken, and how to see it again.
+/// A broken guarantee, and how to reproduce it.
 #[derive(Debug)]
 pub struct Failure {
     seed: u64,
@@ -67,42 +68,42 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What a lock is held for.
+/// The purpose of a hold.
 #[derive(Clone, Copy)]
 pub(super) struct Use {
     pub(super) name: &'static str,
     pub(super) mode: Mode,
-    /// As [`World::calm`] said before it was asked for.
+    /// The result of [`World::calm`] before the attempt.
     pub(super) calm_before: Option<u32>,
 }
 
-/// What everybody in the simulation shares.
+/// The state that all tasks of the simulation share.
 #[derive(Clone)]
 pub(super) struct World {
-    /// The clock and the chance of all clients.
+    /// The clock and the randomness of all clients.
     pub(super) machine: &'static Simulation,
-    /// The clock that leases are judged on.
+    /// The clock on which leases are judged.
     pub(super) server: &'static Simulation,
     pub(super) memory: Memory,
-    /// Each client's own.
+    /// The network of each client.
     pub(super) networks: Vec<Network>,
     pub(super) recorder: Recorder,
     notes: Arc<Mutex<Notes>>,
 }
 
-/// What the record of holds does not say.
+/// Observations that are not in the record of holds.
 #[derive(Default)]
 struct Notes {
-    /// How many faults there were under which two may call themselves certain, and whether one is under way.
+    /// The number of faults under which two holders may be certain at once, and whether one is active.
     faults: u32,
     fault_is_on: bool,
-    /// How often a certain holder wrote.
+    /// The number of writes by certain holders.
     writes: usize,
-    /// How often a certain reader read.
+    /// The number of reads by certain readers.
     reads: usize,
-    /// The greatest token each store has seen.
+    /// The greatest token that each store has seen.
     stores: HashMap<&'static str, u64>,
-    /// Which client a token of the owned lock belongs to.
+    /// The client that each token of the owned lock belongs to.
     owners: HashMap<u64, u32>,
     lines: Vec<String>,
     losses: usize,
@@ -121,12 +122,12 @@ impl World {
     }
 
     fn client(&self, network: &Network) -> RecordedClient {
-        let wire = Wire::new(self.memory.clone(), network).on(self.machine.clock());
-        self.recorder.client(Client::new(wire))
+        let remote = RemoteEngine::new(self.memory.clone(), network).on(self.machine.clock());
+        self.recorder.client(Client::new(remote))
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
-        self.notes.lock().expect("no panic while noting")
+        self.notes.lock().expect("no thread panicked while recording")
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -141,7 +142,7 @@ impl World {
         self.notes().lines.push(line);
     }
 
-    /// A fault begins under which two may call themselves certain, or ends.
+    /// A fault begins or ends under which two holders may be certain at once.
     pub(super) fn fault(&self, fault: Fault, begins: bool) {
         let mut notes = self.notes();
         if begins {
@@ -153,14 +154,14 @@ impl World {
         }
     }
 
-    /// How many such faults there were, if none is under way.
+    /// The number of such faults so far; `None` while one is active.
     pub(super) fn calm(&self) -> Option<u32> {
         let notes = self.notes();
         (!notes.fault_is_on).then_some(notes.faults)
     }
 
-    /// A holder that is certain uses a store that checks tokens. If no fault came between, the store takes what it writes, and
-    /// has nothing yet from later than what it reads.
+    /// A certain holder uses a store that checks tokens. If no fault came between, the store accepts its
+    /// writes, and contains no later write than the one that it reads.
     pub(super) fn use_store(&self, what: Use, token: u64) {
         let is_calm = what.calm_before.is_some() && self.calm() == what.calm_before;
         let mut notes = self.notes();
@@ -182,7 +183,7 @@ impl World {
         }
     }
 
-    /// A guard on the owned lock: its token may be shared within its client, and with nobody else.
+    /// A guard on the owned lock: its token may be shared only within its client.
     pub(super) fn owned(&self, token: u64, client: u32) {
         let mut notes = self.notes();
         let owner = *notes.owners.entry(token).or_insert(client);
@@ -225,12 +226,13 @@ impl Day {
         }
         tokio::time::sleep(UNTIL_REST).await;
         world.recorder.quiesced();
-        let left = world.memory.inspect(&Filter::Prefix(String::new())).await.expect("memory answers");
+        let left =
+            world.memory.inspect(&Filter::Prefix(String::new())).await.expect("the memory engine answers");
         world.judge(left).map_err(failure)
     }
 }
 
-/// The end of the record, to see what led to a failure that no check names.
+/// The end of the record, which shows what led to a failure outside the checks.
 fn tail(world: &World) -> String {
     let history = world.recorder.history();
     let from = history.events().len().saturating_sub(60);
@@ -259,7 +261,8 @@ impl World {
     }
 }
 
-/// What the core promises on a server that keeps its tokens, judges leases by its own clock, and may have that set.
+/// The guarantees of the core on a server that keeps its tokens, judges leases by its own clock, and whose
+/// clock may be set.
 fn promised(memory: &Memory) -> Guarantees {
     let mut promised = memory.guarantees();
     promised.tokens_survive_data_loss = true;
@@ -291,7 +294,7 @@ impl Day {
     }
 }
 
-/// How many holds of this lock began while another was certain.
+/// The number of holds of this lock that began while another was certain.
 fn beside(history: &History, lock: &str) -> usize {
     let mut until = None;
     let began_beside = |hold: &&Hold| {

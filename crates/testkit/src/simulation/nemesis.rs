@@ -1,4 +1,4 @@
-//! Whoever wants the locks to break.
+//! The adversary: it injects faults.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use latchwork::engine::{Engine, Filter, LockState, Revoke};
 use super::day::World;
 use super::{LOCKS, OWNED, POOL, SHELF, name};
 use crate::history::Fault;
+use crate::network::simulated::{Conditions, Network};
 use crate::seed::Seed;
-use crate::wire::{Network, Weather};
 
 const MILLI: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
-/// Until no answer from before is under way any more.
+/// The time until every earlier answer has arrived.
 const ANSWERS_ARRIVE: Duration = Duration::from_secs(3);
 
 pub(super) struct Nemesis {
@@ -25,7 +25,7 @@ impl Nemesis {
         Self { world, chance }
     }
 
-    /// Until the day is over; then the weather is fine.
+    /// Runs until the day is over; then the network is calm again.
     pub(super) async fn rage(mut self) {
         while self.world.is_morning() {
             self.pass(10 * MILLI, 100 * MILLI).await;
@@ -33,10 +33,10 @@ impl Nemesis {
         while !self.world.is_over() {
             self.pass(100 * MILLI, 2 * SECOND).await;
             match self.chance.below(9) {
-                0..=1 => self.bad_weather(Weather::storm()).await,
+                0..=1 => self.bad_weather(Conditions::storm()).await,
                 2 => self.slow_then_cut_off().await,
-                3 => self.bad_weather(Weather { refused: 100, ..Weather::calm() }).await,
-                4 => self.bad_weather(Weather { vanished: 50, silent: 50, ..Weather::calm() }).await,
+                3 => self.bad_weather(Conditions { refused: 100, ..Conditions::calm() }).await,
+                4 => self.bad_weather(Conditions { vanished: 50, silent: 50, ..Conditions::calm() }).await,
                 5 => self.forget().await,
                 6 => self.revoke().await,
                 7 => self.sleep(),
@@ -50,25 +50,26 @@ impl Nemesis {
         tokio::time::sleep(span).await;
     }
 
-    /// For everybody, or for one client alone.
-    async fn bad_weather(&mut self, weather: Weather) {
+    /// For all clients, or for one client alone.
+    async fn bad_weather(&mut self, conditions: Conditions) {
         let struck = self.some_networks();
-        self.weather_over(&struck, weather).await;
+        self.weather_over(&struck, conditions).await;
     }
 
-    async fn weather_over(&mut self, struck: &[Network], weather: Weather) {
+    async fn weather_over(&mut self, struck: &[Network], conditions: Conditions) {
         self.world.recorder.fault_began(Fault::Trouble);
-        struck.iter().for_each(|network| network.set(weather.clone()));
+        struck.iter().for_each(|network| network.set(conditions.clone()));
         self.pass(200 * MILLI, 5 * SECOND).await;
-        struck.iter().for_each(|network| network.set(Weather::calm()));
+        struck.iter().for_each(|network| network.set(Conditions::calm()));
         self.world.recorder.fault_ended(Fault::Trouble);
     }
 
-    /// Whoever counts a lease from its late answer believes in it for too long, and nothing corrects that.
+    /// A client that counts its lease from the arrival of a late answer would trust it for too long, and no
+    /// later answer corrects that.
     async fn slow_then_cut_off(&mut self) {
         let struck = self.some_networks();
-        self.weather_over(&struck, Weather { reply: MILLI..=2 * SECOND, ..Weather::calm() }).await;
-        self.weather_over(&struck, Weather { refused: 100, ..Weather::calm() }).await;
+        self.weather_over(&struck, Conditions { reply: MILLI..=2 * SECOND, ..Conditions::calm() }).await;
+        self.weather_over(&struck, Conditions { refused: 100, ..Conditions::calm() }).await;
     }
 
     fn some_networks(&mut self) -> Vec<Network> {
@@ -83,20 +84,20 @@ impl Nemesis {
         [LOCKS[0].0, LOCKS[1].0, SHELF.0, POOL.0, OWNED.0][self.chance.below(5) as usize]
     }
 
-    /// The server forgets who holds.
+    /// The server forgets its holders.
     async fn forget(&mut self) {
         let lock = name(self.some_lock());
         self.world.fault(Fault::DataDeleted, true);
         self.world.memory.lose(&lock);
-        // A grant from before may still be under way.
+        // A grant from before may still be in transit.
         tokio::time::sleep(ANSWERS_ARRIVE).await;
         self.world.fault(Fault::DataDeleted, false);
     }
 
-    /// An operator takes a lock away: in good order, or at once.
+    /// An operator revokes a lock: at the end of its lease, or at once.
     async fn revoke(&mut self) {
         let filter = Filter::Name(name(self.some_lock()));
-        let found = self.world.memory.inspect(&filter).await.expect("memory answers");
+        let found = self.world.memory.inspect(&filter).await.expect("the memory engine answers");
         let Some(state) = found.first() else { return };
         if self.chance.percent(50) {
             return self.take(state, Revoke::AtLeaseEnd).await;
@@ -108,10 +109,10 @@ impl Nemesis {
     }
 
     async fn take(&self, state: &LockState, how: Revoke) {
-        self.world.memory.revoke(state, how).await.expect("memory answers");
+        self.world.memory.revoke(state, how).await.expect("the memory engine answers");
     }
 
-    /// The machine that everything runs on sleeps: clocks go on, timers do not.
+    /// The machine that everything runs on sleeps: clocks continue, timers do not.
     fn sleep(&mut self) {
         let span = self.chance.span(&(100 * MILLI..=15 * SECOND));
         self.world.recorder.fault_began(Fault::HolderPause);
@@ -120,7 +121,7 @@ impl Nemesis {
         self.world.recorder.fault_ended(Fault::HolderPause);
     }
 
-    /// Leases end before their time.
+    /// Leases end early.
     async fn set_the_servers_clock(&mut self) {
         let span = self.chance.span(&(100 * MILLI..=15 * SECOND));
         self.world.fault(Fault::ClockStep, true);

@@ -1,4 +1,4 @@
-//! Documents that cannot rot: what they name exists, and what can be generated is generated.
+//! Documents that stay correct: every path they name exists, and generated parts are up to date.
 
 mod english;
 mod type_names;
@@ -32,7 +32,7 @@ fn all(endings: &[&str]) -> Vec<PathBuf> {
     found
 }
 
-/// The headings of a page, as links name them.
+/// The headings of a page, in the form of link anchors.
 fn headings(page: &Path) -> Vec<String> {
     let text = fs::read_to_string(page).expect("readable");
     let lines = text.lines().filter_map(|line| line.strip_prefix('#'));
@@ -81,7 +81,7 @@ fn every_test_that_shows_how_locks_are_shared_exists() {
 fn every_engine_has_its_page_and_every_scheme_is_on_one() {
     let mut pages = String::new();
     for promised in Registry::builtin().guarantees() {
-        // What follows a dash is another way to lock on the same server.
+        // The part after a dash names another way to lock on the same server.
         let engine = promised.engine.split('-').next().unwrap_or_default();
         let engine = if engine == "mariadb" { "mysql" } else { engine };
         let page = fs::read_to_string(root().join(format!("docs/engines/{engine}.md")));

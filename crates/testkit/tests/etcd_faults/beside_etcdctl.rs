@@ -1,6 +1,6 @@
-//! One lock, wanted by ours and by `etcdctl lock`.
+//! One lock, contended by our clients and by `etcdctl lock`.
 //!
-//! More turns by hand: `LATCH_TURNS=500 cargo test -p testkit --test etcd_faults turns -- --nocapture`.
+//! A longer run: `LATCH_TURNS=500 cargo test -p testkit --test etcd_faults turns -- --nocapture`.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -10,21 +10,22 @@ use testkit::servers::EtcdServer;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-use super::scene::{LOCK, LONG, SOON, Scene, pause, take};
+use super::harness::{EtcdHarness, LOCK, LONG, SOON, pause, take};
 
-/// `etcdctl`, with `lock` or `elect`, which prints its key when it has what it wants, and gives it back when it is interrupted.
-pub(crate) struct Theirs {
+/// `etcdctl lock` or `etcdctl elect`, which prints its key when it has the lock, and releases it when it is
+/// interrupted.
+pub(crate) struct EtcdctlLock {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-impl Theirs {
-    pub(crate) fn start(scene: &Scene<EtcdServer>, name: &str) -> Self {
-        Self::run(scene, &["lock", name])
+impl EtcdctlLock {
+    pub(crate) fn start(harness: &EtcdHarness<EtcdServer>, name: &str) -> Self {
+        Self::run(harness, &["lock", name])
     }
 
-    pub(crate) fn run(scene: &Scene<EtcdServer>, words: &[&str]) -> Self {
-        let mut command = Command::from(scene.servers.owner().command(words));
+    pub(crate) fn run(harness: &EtcdHarness<EtcdServer>, words: &[&str]) -> Self {
+        let mut command = Command::from(harness.servers.owner().command(words));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().expect("etcdctl starts");
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
@@ -36,10 +37,10 @@ impl Theirs {
         self.line().await
     }
 
-    /// The next line that it prints.
+    /// The next line of its output.
     pub(crate) async fn line(&mut self) -> String {
         let line = tokio::time::timeout(SOON, self.lines.next_line()).await.expect("its turn comes");
-        line.expect("the pipe works").expect("it prints a line")
+        line.expect("the pipe works").expect("the process prints a line")
     }
 
     /// Whether it has printed nothing for a while.
@@ -48,14 +49,17 @@ impl Theirs {
     }
 
     pub(crate) async fn kill(mut self) {
-        self.child.kill().await.expect("it runs");
+        self.child.kill().await.expect("the process runs");
     }
 
     pub(crate) async fn release(mut self) {
-        let pid = self.child.id().expect("it was not waited for") as i32;
+        let pid = self.child.id().expect("the process was not reaped") as i32;
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGINT)
-            .expect("it runs");
-        tokio::time::timeout(SOON, self.child.wait()).await.expect("it ends").expect("it is ours");
+            .expect("the process runs");
+        tokio::time::timeout(SOON, self.child.wait())
+            .await
+            .expect("the process ends")
+            .expect("the process is our child");
     }
 }
 
@@ -69,59 +73,59 @@ async fn wait_for(client: &RecordedClient) -> tokio::task::JoinHandle<testkit::h
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_waits_for_the_other() {
-    let scene = Scene::one();
-    let client = scene.client().await;
+async fn our_client_and_etcdctl_wait_for_each_other() {
+    let harness = EtcdHarness::one();
+    let client = harness.client().await;
     let guard = take(&client.lock(LOCK)).await;
-    let mut theirs = Theirs::start(&scene, LOCK);
-    let keys = scene.until_keys(2).await;
-    assert!(theirs.waits().await, "ours has it");
+    let mut theirs = EtcdctlLock::start(&harness, LOCK);
+    let keys = harness.until_keys(2).await;
+    assert!(theirs.waits().await, "our client has the lock");
     assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none());
     guard.release().await.expect("held");
     assert_eq!(theirs.held().await, keys[1]);
-    assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "theirs has it");
+    assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "etcdctl has the lock");
     let waiting = wait_for(&client).await;
-    scene.until_keys(2).await;
+    harness.until_keys(2).await;
     pause(100).await;
-    assert!(!waiting.is_finished(), "theirs has it");
+    assert!(!waiting.is_finished(), "etcdctl has the lock");
     theirs.release().await;
     let guard = tokio::time::timeout(SOON, waiting).await.expect("woken").expect("no panic");
     guard.release().await.expect("held");
-    scene.judge(&[client], SOON).await;
+    harness.judge(&[client], SOON).await;
 }
 
-/// A line in which both kinds stand by turns; as soon as one was served, another of its kind joins at the end.
-async fn are_served_in_the_order_of_arrival(
-    scene: &Scene<EtcdServer>,
+/// A queue of alternating kinds; whenever a waiter was granted, another of its kind joins at the end.
+async fn turns_are_granted_in_the_order_of_arrival(
+    harness: &EtcdHarness<EtcdServer>,
     client: [RecordedClient; 2],
     name: &str,
     key_prefix: &str,
 ) {
     enum Turn {
         Ours(tokio::task::JoinHandle<testkit::history::RecordedGuard>),
-        Theirs(Box<Theirs>),
+        Etcdctl(Box<EtcdctlLock>),
     }
     let count = || {
-        let keys = scene.etcdctl(&["get", "--prefix", "--keys-only", key_prefix]);
+        let keys = harness.etcdctl(&["get", "--prefix", "--keys-only", key_prefix]);
         keys.lines().filter(|line| !line.is_empty()).count()
     };
-    let (mut line, mut last) = (std::collections::VecDeque::new(), 0);
+    let (mut queue, mut last) = (std::collections::VecDeque::new(), 0);
     for turn in 0..turns() {
-        line.push_back(match turn % 4 {
-            // Two different clients of ours: one would pass the lock on to itself.
+        queue.push_back(match turn % 4 {
+            // Two different clients of ours: a single one would hand the lock over locally.
             0 | 1 => Turn::Ours(wait_for(&client[turn % 2]).await),
-            _ => Turn::Theirs(Box::new(Theirs::start(scene, name))),
+            _ => Turn::Etcdctl(Box::new(EtcdctlLock::start(harness, name))),
         });
-        let end = super::scene::now().after(SOON);
-        while count() < line.len() {
-            assert!(super::scene::now() < end, "it does not join the line");
+        let end = super::harness::now().after(SOON);
+        while count() < queue.len() {
+            assert!(super::harness::now() < end, "it does not join the queue");
         }
-        if line.len() < 4 && turn + 1 < turns() {
+        if queue.len() < 4 && turn + 1 < turns() {
             continue;
         }
-        let leaving = if turn + 1 < turns() { 1 } else { line.len() };
+        let leaving = if turn + 1 < turns() { 1 } else { queue.len() };
         for _ in 0..leaving {
-            let token = match line.pop_front().expect("somebody") {
+            let token = match queue.pop_front().expect("somebody") {
                 Turn::Ours(waiting) => {
                     let guard =
                         tokio::time::timeout(SOON, waiting).await.expect("in order").expect("no panic");
@@ -129,11 +133,12 @@ async fn are_served_in_the_order_of_arrival(
                     guard.release().await.expect("held");
                     token
                 }
-                Turn::Theirs(mut theirs) => {
+                Turn::Etcdctl(mut theirs) => {
                     let key = theirs.held().await;
-                    let fields = scene.etcdctl(&["get", &key, "--write-out=fields"]);
+                    let fields = harness.etcdctl(&["get", &key, "--write-out=fields"]);
                     let revision = fields.lines().find_map(|line| line.strip_prefix("\"CreateRevision\" : "));
-                    let token = revision.expect("it is there").parse().expect("a number");
+                    let token =
+                        revision.expect("the server accepts the connection").parse().expect("a number");
                     theirs.release().await;
                     token
                 }
@@ -146,19 +151,19 @@ async fn are_served_in_the_order_of_arrival(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn turns_of_both_kinds_are_served_in_the_order_of_arrival() {
-    let scene = Scene::one();
-    let clients = [scene.client().await, scene.client().await];
-    are_served_in_the_order_of_arrival(&scene, clients.clone(), LOCK, LOCK).await;
-    scene.judge(&clients, 10 * SOON).await;
+async fn turns_of_both_kinds_are_granted_in_the_order_of_arrival() {
+    let harness = EtcdHarness::one();
+    let clients = [harness.client().await, harness.client().await];
+    turns_are_granted_in_the_order_of_arrival(&harness, clients.clone(), LOCK, LOCK).await;
+    harness.judge(&clients, 10 * SOON).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn turns_in_a_namespace_are_served_in_the_order_of_arrival() {
-    let scene = Scene::one();
-    let url = format!("{}/?namespace=app/", scene.url());
-    let clients = [scene.connect(&url).await, scene.connect(&url).await];
+async fn turns_in_a_namespace_are_granted_in_the_order_of_arrival() {
+    let harness = EtcdHarness::one();
+    let url = format!("{}/?namespace=app/", harness.url());
+    let clients = [harness.connect(&url).await, harness.connect(&url).await];
     let name = format!("app/{LOCK}");
-    are_served_in_the_order_of_arrival(&scene, clients.clone(), &name, &name).await;
-    scene.judge(&clients, 10 * SOON).await;
+    turns_are_granted_in_the_order_of_arrival(&harness, clients.clone(), &name, &name).await;
+    harness.judge(&clients, 10 * SOON).await;
 }

@@ -1,14 +1,14 @@
-//! One member of several stops answering, and its connections stay open. The others work.
+//! One member of several hangs, and its connections stay open. The others work.
 
 use std::time::Duration;
 
 use testkit::history::{Fault, RecordedClient, RecordedGuard};
-use testkit::proxy::Proxy;
+use testkit::network::proxy::Proxy;
 use testkit::servers::EtcdServer;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::scene::{LONG, SOON, Scene, now, pause, renewed, take};
+use super::harness::{EtcdHarness, LONG, SOON, now, pause, take, wait_for_renewal};
 
 const TTL: Duration = Duration::from_secs(3);
 /// Longer than a lease, and longer than two unanswered requests.
@@ -16,20 +16,20 @@ const HUNG: Duration = Duration::from_secs(7);
 
 /// A client whose claims go through the proxy, to the member that is going to hang. The two other members
 /// work.
-async fn client_of_it(scene: &Scene<EtcdServer>) -> RecordedClient {
-    let (proxy, direct) = (scene.proxy().address(), scene.servers.address());
-    scene.connect(&format!("etcd://{proxy},{direct},{direct}")).await
+async fn client_of_the_hung_member(harness: &EtcdHarness<EtcdServer>) -> RecordedClient {
+    let (proxy, direct) = (harness.proxy().address(), harness.servers.address());
+    harness.connect(&format!("etcd://{proxy},{direct},{direct}")).await
 }
 
 /// The keys of all queues, in their order.
-fn queues(scene: &Scene<EtcdServer>) -> Vec<String> {
-    let keys = scene.etcdctl(&["get", "--prefix", "--keys-only", "--sort-by=CREATE", "queue/"]);
+fn queues(harness: &EtcdHarness<EtcdServer>) -> Vec<String> {
+    let keys = harness.etcdctl(&["get", "--prefix", "--keys-only", "--sort-by=CREATE", "queue/"]);
     keys.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
 /// Creates `count` locks that `other` holds and that each client waits for.
 async fn waiters(
-    scene: &Scene<EtcdServer>,
+    harness: &EtcdHarness<EtcdServer>,
     clients: &[RecordedClient],
     holder: &RecordedClient,
     count: usize,
@@ -45,12 +45,12 @@ async fn waiters(
                 guard.release().await.expect("held");
             });
         }
-        // Spreads the waiters over the interval at which they look again.
+        // Spreads the waiters over the interval at which they poll.
         tokio::time::sleep(TTL / 3 / u32::try_from(count).expect("few")).await;
     }
     let (all, end) = (count * (1 + clients.len()), now().after(SOON));
-    while queues(scene).len() != all {
-        assert!(now() < end, "they do not queue");
+    while queues(harness).len() != all {
+        assert!(now() < end, "the waiters do not queue");
         pause(10).await;
     }
     (held, waiting)
@@ -58,77 +58,78 @@ async fn waiters(
 
 async fn are_served(held: Vec<RecordedGuard>, mut waiting: JoinSet<()>) {
     drop(held);
-    while let Some(served) = timeout(LONG, waiting.join_next()).await.expect("served") {
+    while let Some(served) = timeout(LONG, waiting.join_next()).await.expect("the waiter is granted the lock")
+    {
         served.expect("no panic");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn those_who_wait_at_it_cost_no_lock_that_is_renewed_elsewhere() {
-    let scene = Scene::one();
-    let other = scene.direct_client().await;
+async fn waiters_at_a_hung_member_cost_no_lock_that_another_member_renews() {
+    let harness = EtcdHarness::one();
+    let other = harness.direct_client().await;
     let (mut clients, mut kept) = (Vec::new(), Vec::new());
     for number in 0..10 {
-        let client = client_of_it(&scene).await;
+        let client = client_of_the_hung_member(&harness).await;
         kept.push(take(&client.lock(&format!("kept/{number}")).ttl(TTL)).await);
         clients.push(client);
     }
     for guard in &kept {
-        renewed(guard).await;
+        wait_for_renewal(guard).await;
     }
-    let (held, waiting) = waiters(&scene, &clients, &other, 12).await;
-    let before = queues(&scene);
-    scene.recorder.fault_began(Fault::Partition);
-    scene.proxy().black_hole(true);
+    let (held, waiting) = waiters(&harness, &clients, &other, 12).await;
+    let before = queues(&harness);
+    harness.recorder.fault_began(Fault::Partition);
+    harness.proxy().black_hole(true);
     tokio::time::sleep(HUNG).await;
     let lost = kept.iter().filter(|guard| !guard.is_certain()).count();
     assert_eq!(lost, 0, "of {}", kept.len());
-    assert!(queues(&scene) == before, "places in queues were lost");
-    scene.proxy().black_hole(false);
-    scene.recorder.fault_ended(Fault::Partition);
+    assert!(queues(&harness) == before, "places in queues were lost");
+    harness.proxy().black_hole(false);
+    harness.recorder.fault_ended(Fault::Partition);
     are_served(held, waiting).await;
     for guard in kept {
         guard.release().await.expect("held");
     }
     clients.push(other);
-    scene.judge(&clients, LONG).await;
+    harness.judge(&clients, LONG).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn those_who_wait_at_it_keep_their_places() {
-    let scene = Scene::one();
-    let (clients, other) = ([client_of_it(&scene).await], scene.direct_client().await);
-    let (held, waiting) = waiters(&scene, &clients, &other, 30).await;
-    let before = queues(&scene);
-    scene.recorder.fault_began(Fault::Partition);
-    scene.proxy().black_hole(true);
+async fn waiters_at_a_hung_member_keep_their_places() {
+    let harness = EtcdHarness::one();
+    let (clients, other) = ([client_of_the_hung_member(&harness).await], harness.direct_client().await);
+    let (held, waiting) = waiters(&harness, &clients, &other, 30).await;
+    let before = queues(&harness);
+    harness.recorder.fault_began(Fault::Partition);
+    harness.proxy().black_hole(true);
     tokio::time::sleep(HUNG).await;
-    assert!(queues(&scene) == before, "places in queues were lost");
-    scene.proxy().black_hole(false);
-    scene.recorder.fault_ended(Fault::Partition);
+    assert!(queues(&harness) == before, "places in queues were lost");
+    harness.proxy().black_hole(false);
+    harness.recorder.fault_ended(Fault::Partition);
     are_served(held, waiting).await;
     let [client] = clients;
-    scene.judge(&[client, other], LONG).await;
+    harness.judge(&[client, other], LONG).await;
 }
 
 /// Abandoned connections are closed, even those that were not replaced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_connection_is_left_of_those_that_were_given_up() {
-    let scene = Scene::three();
-    let connections = || scene.proxies.iter().map(Proxy::connections).collect::<Vec<_>>();
-    let client = scene.client().await;
-    let other = scene.direct_client().await;
+async fn no_abandoned_connection_stays_open() {
+    let harness = EtcdHarness::three();
+    let connections = || harness.proxies.iter().map(Proxy::connections).collect::<Vec<_>>();
+    let client = harness.client().await;
+    let other = harness.direct_client().await;
     let held = take(&other.lock("queue").ttl(LONG)).await;
     let kept = take(&client.lock("kept").ttl(TTL)).await;
-    renewed(&kept).await;
+    wait_for_renewal(&kept).await;
     let waiting = {
         let lock = client.lock("queue").ttl(TTL).wait(2 * LONG);
         tokio::spawn(async move { lock.acquire().await.expect("its turn comes") })
     };
     pause(200).await;
     let before: usize = connections().iter().sum();
-    scene.recorder.fault_began(Fault::Partition);
-    scene.proxies[0].black_hole(true);
+    harness.recorder.fault_began(Fault::Partition);
+    harness.proxies[0].black_hole(true);
     let mut asking = JoinSet::new();
     for number in 0..4 {
         let lock = client.lock(&format!("tried/{number}")).ttl(TTL);
@@ -140,8 +141,8 @@ async fn no_connection_is_left_of_those_that_were_given_up() {
     }
     tokio::time::sleep(TTL + TTL / 3).await;
     while asking.join_next().await.is_some() {}
-    scene.proxies[0].black_hole(false);
-    scene.recorder.fault_ended(Fault::Partition);
+    harness.proxies[0].black_hole(false);
+    harness.recorder.fault_ended(Fault::Partition);
     drop(held);
     waiting.await.expect("no panic").release().await.expect("held");
     let end = now().after(SOON);
@@ -150,5 +151,5 @@ async fn no_connection_is_left_of_those_that_were_given_up() {
         pause(20).await;
     }
     kept.release().await.expect("held");
-    scene.judge(&[client, other], LONG).await;
+    harness.judge(&[client, other], LONG).await;
 }

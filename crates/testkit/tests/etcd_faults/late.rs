@@ -1,4 +1,4 @@
-//! Requests that were given up, and that the server carries out all the same.
+//! Abandoned requests that the server still executes.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use testkit::history::Fault;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::scene::{SOON, Scene, now, pause, renewed, take};
+use super::harness::{EtcdHarness, SOON, now, pause, take, wait_for_renewal};
 
 /// The client keeps its lease alive for a lock that it holds all the time.
 const TTL: Duration = Duration::from_secs(2);
-/// A request with this delay is given up (after 3 s), its claim is released, and a ttl has passed since.
+/// A request with this delay is abandoned (after 3 s), its claim is released, and a ttl has passed since.
 const LATE: Duration = Duration::from_millis(6_500);
 
 /// The ways to claim a lock and give up.
@@ -33,16 +33,16 @@ fn name(ask: Ask) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_arrives_after_its_release_was_answered_takes_nothing() {
-    let scene = Scene::one();
-    let (proxy, direct) = (scene.proxy().address(), scene.servers.address());
+    let harness = EtcdHarness::one();
+    let (proxy, direct) = (harness.proxy().address(), harness.servers.address());
     // Claims go through the proxy. Renewals and retries do not.
-    let client = scene.connect(&format!("etcd://{proxy},{direct},{direct}")).await;
-    let other = scene.direct_client().await;
+    let client = harness.connect(&format!("etcd://{proxy},{direct},{direct}")).await;
+    let other = harness.direct_client().await;
     let kept = take(&client.lock("kept").ttl(TTL)).await;
-    renewed(&kept).await;
-    scene.recorder.fault_began(Fault::Partition);
+    wait_for_renewal(&kept).await;
+    harness.recorder.fault_began(Fault::Partition);
     let arrives = now().after(LATE);
-    scene.proxy().delay(LATE);
+    harness.proxy().delay(LATE);
     let mut asking = JoinSet::new();
     for ask in ALL {
         let (client, name) = (client.clone(), name(ask));
@@ -67,10 +67,10 @@ async fn a_claim_that_arrives_after_its_release_was_answered_takes_nothing() {
     while let Some(asked) = asking.join_next().await {
         asked.expect("no panic");
     }
-    // Each put arrives alone: the request that takes it back was sent three seconds later.
+    // Each put arrives alone: the request that undoes it was sent three seconds later.
     sleep(arrives.since(now()) + Duration::from_millis(500)).await;
-    scene.proxy().delay(Duration::ZERO);
-    scene.recorder.fault_ended(Fault::Partition);
+    harness.proxy().delay(Duration::ZERO);
+    harness.recorder.fault_ended(Fault::Partition);
     let mut stuck = Vec::new();
     for ask in ALL {
         let begun = now();
@@ -79,13 +79,13 @@ async fn a_claim_that_arrives_after_its_release_was_answered_takes_nothing() {
             Err(_) => stuck.push((ask, now().since(begun))),
         }
     }
-    assert!(stuck.is_empty(), "nobody holds these, and nobody gets them: {stuck:?}");
+    assert!(stuck.is_empty(), "these locks have no holder and are not granted: {stuck:?}");
     assert!(kept.is_certain());
     kept.release().await.expect("held");
-    scene.judge(&[client, other], LATE).await;
-    let (fences, end) = (scene.all_keys(), now().after(TTL + SOON));
+    harness.judge(&[client, other], LATE).await;
+    let (fences, end) = (harness.all_keys(), now().after(TTL + SOON));
     assert_eq!(fences.len(), 1, "one for all: {fences:?}");
-    while !scene.all_keys().is_empty() {
+    while !harness.all_keys().is_empty() {
         assert!(now() < end, "a fence outlives its lease");
         pause(50).await;
     }

@@ -1,12 +1,13 @@
-//! What happens to etcd servers, to their clients' leases and to the network in front of them, while locks are held and
-//! waited for.
+//! Faults of etcd servers, of their clients' leases and of the network in front of them, while locks are held
+//! and waited for.
 //!
-//! On real servers. Every hold is recorded, every holder writes to a store that checks tokens, and when the fault is over
-//! the history must show what `Guarantees` promises.
+//! On real servers. Every hold is recorded, every holder writes to a store that checks tokens, and after the
+//! fault the history must show what `Guarantees` promises.
 
 mod beside_etcdctl;
-mod dark;
+mod black_hole;
 mod elections;
+mod harness;
 mod hung;
 mod late;
 mod majority;
@@ -16,7 +17,6 @@ mod permits;
 mod replies;
 mod restarted;
 mod revoked;
-mod scene;
 mod secrets;
 mod soak;
 mod tls;

@@ -1,19 +1,20 @@
-//! Deleted keys slow every look at a queue, so the next claim stands where the last one stood, unless that is in doubt.
+//! Deleted keys slow every listing of a queue, so the next claim reuses the last one's key, unless that is
+//! unsafe.
 
-use super::scene::{LOCK, LONG, SOON, Scene, connect, take};
+use super::harness::{EtcdHarness, LOCK, LONG, SOON, connect, take};
 
-/// Stands in claims, and in nothing else that goes over the wire.
+/// This text is part of claims and of no other message on the wire.
 const NOTE: &str = "the client under test";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_next_claim_stands_at_the_same_key_under_another_id() {
-    let scene = Scene::one();
-    let client = scene.direct_client().await;
+async fn the_next_claim_reuses_the_key_under_another_id() {
+    let harness = EtcdHarness::one();
+    let client = harness.direct_client().await;
     let (mut keys, mut ids, mut tokens) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..5 {
         let guard = take(&client.lock(LOCK).ttl(LONG)).await;
-        keys.extend(scene.keys());
-        ids.push(scene.state(&client).await.expect("it is held").holders.remove(0).id);
+        keys.extend(harness.keys());
+        ids.push(harness.state(&client).await.expect("it is held").holders.remove(0).id);
         tokens.push(guard.token().expect("certain").engine_token());
         assert!(client.lock(LOCK).ttl(LONG).try_acquire().await.expect("an answer").is_none());
         guard.release().await.expect("held");
@@ -22,24 +23,24 @@ async fn the_next_claim_stands_at_the_same_key_under_another_id() {
     assert_eq!(keys.len(), 1, "{keys:?}");
     assert!(ids.windows(2).all(|two| two[0] != two[1]), "{ids:?}");
     assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
-    scene.judge(&[client], SOON).await;
+    harness.judge(&[client], SOON).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_a_lost_request_may_still_touch_is_not_used_again() {
-    let scene = Scene::one();
-    let client = scene.recorder.client(connect(&scene.url()).await.with_note(NOTE));
+async fn a_key_that_a_lost_request_may_still_change_is_not_reused() {
+    let harness = EtcdHarness::one();
+    let client = harness.recorder.client(connect(&harness.url()).await.with_note(NOTE));
     take(&client.lock("before").ttl(LONG)).await.release().await.expect("held");
-    scene.proxy().silence_after(NOTE.as_bytes());
+    harness.proxy().silence_after(NOTE.as_bytes());
     let lock = client.lock(LOCK).ttl(LONG);
     let claiming = tokio::spawn(async move { lock.acquire().await });
-    let doubtful = scene.until_keys(1).await;
-    scene.proxy().cut();
-    let guard = claiming.await.expect("no panic").expect("it is its own");
-    assert_eq!(scene.keys(), doubtful, "the same claim, the same key");
+    let doubtful = harness.until_keys(1).await;
+    harness.proxy().cut();
+    let guard = claiming.await.expect("no panic").expect("the claim's own grant");
+    assert_eq!(harness.keys(), doubtful, "the same claim, the same key");
     guard.release().await.expect("held");
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
-    assert_ne!(scene.keys(), doubtful);
+    assert_ne!(harness.keys(), doubtful);
     guard.release().await.expect("held");
-    scene.judge(&[client], SOON).await;
+    harness.judge(&[client], SOON).await;
 }

@@ -1,4 +1,5 @@
-//! Permits: what they cost the server, who names another number, and `etcdctl lock` beside them.
+//! Permits: their cost for the server, clients with another number of permits, and `etcdctl lock` beside
+//! them.
 
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ use testkit::history::{RecordedClient, RecordedGuard};
 use testkit::servers::EtcdServer;
 use tokio::task::JoinSet;
 
-use super::beside_etcdctl::Theirs;
-use super::scene::{LOCK, LONG, SOON, Scene, connect, pause, take};
+use super::beside_etcdctl::EtcdctlLock;
+use super::harness::{EtcdHarness, LOCK, LONG, SOON, connect, pause, take};
 
 const OF: u32 = 2;
 
@@ -17,21 +18,21 @@ async fn permit(client: &RecordedClient) -> RecordedGuard {
     take(&client.shared_lock(LOCK, Mode::Permit { of: OF }).ttl(LONG)).await
 }
 
-/// What the server is asked when a permit comes back and this many wait, by as many clients.
+/// The requests for a returned permit, with this many waiters in as many clients.
 async fn requests_per_release(waiters: usize) -> u64 {
-    let scene = Scene::one();
-    let calls = || scene.servers.calls(&["Txn", "Range", "Put", "DeleteRange"]);
-    let client = scene.direct_client().await;
+    let harness = EtcdHarness::one();
+    let calls = || harness.servers.calls(&["Txn", "Range", "Put", "DeleteRange"]);
+    let client = harness.direct_client().await;
     let mut held = vec![permit(&client).await, permit(&client).await];
     let mut tasks = JoinSet::new();
     let mut clients = vec![client];
     for number in 0..waiters {
-        let next = scene.direct_client().await;
+        let next = harness.direct_client().await;
         clients.push(next.clone());
-        // Its turn comes when all the others stand behind it, however long that takes.
+        // Its turn comes when all the others are behind it, however long that takes.
         let permit = next.shared_lock(LOCK, Mode::Permit { of: OF }).ttl(LONG).wait(10 * LONG);
         tasks.spawn(async move { permit.acquire().await.expect("its turn comes") });
-        scene.until_keys(held.len() + number + 1).await;
+        harness.until_keys(held.len() + number + 1).await;
     }
     let settled = async || loop {
         let before = calls();
@@ -42,9 +43,12 @@ async fn requests_per_release(waiters: usize) -> u64 {
     };
     let (mut most, mut before) = (0, settled().await);
     for _ in 0..4 {
-        // First the newest, which is among the nearest of as many waiters as can be; then the oldest.
+        // First the newest, which is among the nearest for the greatest number of waiters; then the oldest.
         held.pop().expect("two are out").release().await.expect("held");
-        let next = tokio::time::timeout(SOON, tasks.join_next()).await.expect("served").expect("one waits");
+        let next = tokio::time::timeout(SOON, tasks.join_next())
+            .await
+            .expect("the waiter is granted the lock")
+            .expect("one waits");
         held.insert(0, next.expect("no panic"));
         let now = settled().await;
         most = most.max(now - before);
@@ -54,24 +58,25 @@ async fn requests_per_release(waiters: usize) -> u64 {
     while let Some(next) = tasks.join_next().await {
         next.expect("no panic").release().await.expect("held");
     }
-    scene.judge(&clients, 10 * SOON).await;
+    harness.judge(&clients, 10 * SOON).await;
     most
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_permit_that_comes_back_costs_the_same_however_many_wait() {
+async fn a_returned_permit_costs_the_same_for_any_number_of_waiters() {
     let (few, many) = (requests_per_release(5).await, requests_per_release(25).await);
     println!("at most {few} requests per release with 5 waiters, {many} with 25");
-    // As many wake as there are permits; each looks, watches, and looks again.
+    // As many waiters wake as there are permits; each lists, watches, and lists again.
     let most = 1 + 3 * u64::from(OF) + 2;
     assert!(few <= most && many <= most, "{few} and {many}, more than {most}");
 }
 
-/// Those who name another number come and go all the time, and are refused; nobody is refused because of them.
+/// Clients with another number of permits come and go all the time and are refused; no other client is
+/// refused because of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_names_another_number_is_in_nobodys_way() {
-    let scene = Scene::one();
-    let keeper = connect(&scene.direct_url()).await;
+async fn a_client_with_another_number_of_permits_blocks_no_other() {
+    let harness = EtcdHarness::one();
+    let keeper = connect(&harness.direct_url()).await;
     let mut tasks = JoinSet::new();
     let visits = async |lock: Lock, rounds: usize| {
         let mut refused = 0;
@@ -84,25 +89,25 @@ async fn who_names_another_number_is_in_nobodys_way() {
         }
         refused
     };
-    // One is always held, so that there is one right number.
+    // One permit is always held, so that one number is the right one.
     let held = keeper.semaphore(LOCK, 3).acquire().await.expect("free");
     for client in 0..4 {
         let of = [3, 4][client % 2];
-        let lock = connect(&scene.direct_url()).await.semaphore(LOCK, of).wait(LONG);
+        let lock = connect(&harness.direct_url()).await.semaphore(LOCK, of).wait(LONG);
         tasks.spawn(async move { (of, visits(lock, 50).await) });
     }
     for (of, refused) in tasks.join_all().await {
         assert_eq!(refused, if of == 3 { 0 } else { 50 }, "of {of}");
     }
     held.release().await.expect("held");
-    assert_eq!(scene.keys(), Vec::<String>::new());
+    assert_eq!(harness.keys(), Vec::<String>::new());
 }
 
-/// A lock whose name is like the keys of permits is a lock, and stands in nobody's way.
+/// A lock whose name looks like the keys of permits is only a lock, and blocks no permit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_is_named_like_a_permit_is_unrelated() {
-    let scene = Scene::one();
-    let client = connect(&scene.direct_url()).await;
+    let harness = EtcdHarness::one();
+    let client = connect(&harness.direct_url()).await;
     let mut held = Vec::new();
     for name in ["0", "00000000003-7f", "0p", "0000000004-7f-x", "1", "f"] {
         let below = client.lock(format!("{LOCK}/{name}")).wait(Duration::ZERO);
@@ -118,23 +123,23 @@ async fn a_lock_that_is_named_like_a_permit_is_unrelated() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn etcdctl_waits_for_every_permit_and_permits_for_etcdctl() {
-    let scene: Scene<EtcdServer> = Scene::one();
-    let client = scene.client().await;
+    let harness: EtcdHarness<EtcdServer> = EtcdHarness::one();
+    let client = harness.client().await;
     let (one, two) = (permit(&client).await, permit(&client).await);
-    let mut theirs = Theirs::start(&scene, LOCK);
-    scene.until_keys(3).await;
+    let mut theirs = EtcdctlLock::start(&harness, LOCK);
+    harness.until_keys(3).await;
     one.release().await.expect("held");
-    assert!(theirs.waits().await, "a permit is out");
+    assert!(theirs.waits().await, "a permit is held");
     let behind = client.shared_lock(LOCK, Mode::Permit { of: OF }).ttl(LONG).wait(10 * LONG);
-    assert!(behind.try_acquire().await.expect("an answer").is_none(), "past who waits");
+    assert!(behind.try_acquire().await.expect("an answer").is_none(), "past the waiter");
     two.release().await.expect("held");
     theirs.held().await;
     let waiting = tokio::spawn(async move { behind.acquire().await.expect("its turn comes") });
-    scene.until_keys(2).await;
+    harness.until_keys(2).await;
     pause(100).await;
-    assert!(!waiting.is_finished(), "theirs has it");
+    assert!(!waiting.is_finished(), "etcdctl has the lock");
     theirs.release().await;
     let guard = tokio::time::timeout(SOON, waiting).await.expect("woken").expect("no panic");
     guard.release().await.expect("held");
-    scene.judge(&[client], SOON).await;
+    harness.judge(&[client], SOON).await;
 }

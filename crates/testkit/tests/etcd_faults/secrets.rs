@@ -1,19 +1,19 @@
-//! A password goes to the server and nowhere else.
+//! A password is sent to the server and appears nowhere else.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use latchwork::engine::{EngineUrl, Filter, Revoke};
 use latchwork::{Client, ErrorKind, Result};
-use testkit::diary::Diary;
+use testkit::log_capture::LogCapture;
 use testkit::servers::{EtcdOptions, EtcdServer, EtcdTls};
 
-use super::scene::{LOCK, SOON};
+use super::harness::{LOCK, SOON};
 
 const USER: &str = "canary-user";
 const PASSWORD: &str = "canary-password-7f3a";
 
-/// A server that wants a name and a password, and knows this user.
+/// A server that requires a user and a password, and knows this user.
 fn guarded() -> EtcdServer {
     let server = EtcdServer::start(EtcdOptions { grant: Some("app/".to_owned()), ..EtcdOptions::default() });
     for words in [
@@ -29,7 +29,7 @@ fn url(server: &EtcdServer, password: &str) -> String {
     format!("etcd://{USER}:{password}@{}/?namespace=app/", server.address())
 }
 
-/// Everything a client says of itself and its locks in the course of an eventful life.
+/// All texts about a client and its locks in the course of an eventful life.
 async fn life_of(client: &Client, server: &EtcdServer) -> Result<String> {
     let mut said = format!("{client:?} {:?}\n", client.guarantees());
     let lock = client.lock(LOCK).ttl(Duration::from_secs(2)).wait(Duration::from_millis(300));
@@ -48,13 +48,13 @@ async fn life_of(client: &Client, server: &EtcdServer) -> Result<String> {
     server.etcdctl(&["user", "delete", USER]);
     let _ = writeln!(said, "{:?}", lock.try_acquire().await);
     server.kill();
-    let error = lock.try_acquire().await.expect_err("nobody is there");
+    let error = lock.try_acquire().await.expect_err("no server listens");
     let _ = writeln!(said, "{error} {error:?} {:?}", std::error::Error::source(&error));
     let _ = writeln!(said, "{:?}", client.close().await);
     Ok(said)
 }
 
-/// Errors on the way to a server.
+/// Errors while connecting to a server.
 async fn failures() -> String {
     let tls = EtcdTls::mutual();
     let encrypted = EtcdServer::start(EtcdOptions { tls: Some(tls), ..EtcdOptions::default() });
@@ -77,9 +77,9 @@ async fn failures() -> String {
     ];
     let mut said = String::new();
     for url in urls {
-        let error = latchwork::connect(&url).await.expect_err("it cannot be used");
+        let error = latchwork::connect(&url).await.expect_err("the server cannot be used");
         let _ = writeln!(said, "{error} {error:?} {:?}", std::error::Error::source(&error));
-        // Where a user or a path stands it is shown, whatever it was meant for.
+        // A user or a path is shown, whatever it was meant for.
         if url.contains(&format!(":{PASSWORD}")) && !url.contains(&format!("/{PASSWORD}")) {
             let _ = writeln!(said, "{:?}", url.parse::<EngineUrl>());
         }
@@ -89,14 +89,14 @@ async fn failures() -> String {
 
 fn keeps_the_secret(said: &str) {
     let told = said.lines().find(|line| line.contains("7f3a"));
-    assert_eq!(told, None, "the password was told");
+    assert_eq!(told, None, "the password was shown");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_error_no_debug_text_and_no_event_tells_a_password() {
-    let (diary, server) = (Diary::of_this_process(), guarded());
+async fn no_error_no_debug_text_and_no_event_contains_a_password() {
+    let (capture, server) = (LogCapture::of_this_process(), guarded());
     let url = url(&server, PASSWORD);
-    let parsed: EngineUrl = url.parse().expect("a good URL");
+    let parsed: EngineUrl = url.parse().expect("a valid URL");
     keeps_the_secret(&format!("{parsed:?} {parsed}"));
     let client = latchwork::connect(&url).await.expect("the right password");
     let life = life_of(&client, &server).await.expect("an eventful life");
@@ -107,22 +107,22 @@ async fn no_error_no_debug_text_and_no_event_tells_a_password() {
     println!("{failures}");
     assert!(failures.contains("authentication"), "{failures}");
     keeps_the_secret(&failures);
-    let diary = diary.read();
-    assert!(diary.contains("lost: ") && diary.contains(LOCK), "the diary heard nothing:\n{diary}");
-    keeps_the_secret(&diary);
+    let log = capture.read();
+    assert!(log.contains("lost: ") && log.contains(LOCK), "the log is empty:\n{log}");
+    keeps_the_secret(&log);
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_denied_with_the_place_to_look() {
+async fn a_wrong_password_is_denied_with_the_endpoint_in_the_error() {
     let server = guarded();
     let error = latchwork::connect(&url(&server, "another")).await.expect_err("the wrong password");
     println!("{error}");
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
     assert!(error.to_string().contains(&server.address().to_string()), "{error}");
     let nobody = format!("etcd://{}/?namespace=app/", server.address());
-    // Newer versions answer nobody; others only refuse the lock.
+    // Newer versions refuse every request; others only refuse the lock.
     let error = match latchwork::connect(&nobody).await {
-        Ok(nobody) => nobody.lock(LOCK).try_acquire().await.expect_err("nobody"),
+        Ok(nobody) => nobody.lock(LOCK).try_acquire().await.expect_err("a client without a user is refused"),
         Err(error) => error,
     };
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");

@@ -14,7 +14,7 @@ use testkit::servers::EtcdCluster;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::scene::{Scene, connect, now};
+use super::harness::{EtcdHarness, connect, now};
 
 const TTL: Duration = Duration::from_secs(3);
 const LOCKS: usize = 4;
@@ -25,14 +25,14 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 }
 
 /// A client that uses this member first, and no proxy.
-async fn client_of(scene: &Scene<EtcdCluster>, member: usize) -> Client {
-    let mut hosts = scene.servers.addresses().map(|address| address.to_string());
+async fn client_of(harness: &EtcdHarness<EtcdCluster>, member: usize) -> Client {
+    let mut hosts = harness.servers.addresses().map(|address| address.to_string());
     hosts.rotate_left(member);
     connect(&format!("etcd://{}", hosts.join(","))).await
 }
 
-fn follower(scene: &Scene<EtcdCluster>) -> usize {
-    (scene.servers.leader() + 1) % 3
+fn follower(harness: &EtcdHarness<EtcdCluster>) -> usize {
+    (harness.servers.leader() + 1) % 3
 }
 
 /// When each lock was last granted, shared by the tasks that claim locks.
@@ -74,14 +74,14 @@ async fn ask_on(client: Client, grants: Arc<Grants>, mut seed: Seed) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn followers_stand_still_one_at_a_time_and_no_lock_is_lost() {
-    let scene = Scene::three();
+async fn no_lock_is_lost_while_followers_are_stopped_one_at_a_time() {
+    let harness = EtcdHarness::three();
     let (mut seed, soak) = (Seed::new(1), Duration::from_secs(number("LATCH_SOAK_SECONDS", 10)));
     let last = [(); LOCKS].map(|()| AtomicU64::new(now().as_micros()));
     let grants = Arc::new(Grants { last, count: AtomicU64::new(0), is_over: AtomicBool::new(false) });
     let (mut asking, mut kept) = (JoinSet::new(), Vec::new());
     for number in 0..CLIENTS {
-        let client = client_of(&scene, number % 3).await;
+        let client = client_of(&harness, number % 3).await;
         // Its lease lives as long as the soak.
         kept.push(client.lock(format!("kept/{number}")).ttl(TTL).acquire().await.expect("free"));
         for _ in 0..4 {
@@ -90,8 +90,8 @@ async fn followers_stand_still_one_at_a_time_and_no_lock_is_lost() {
     }
     let (end, mut stops, mut longest) = (now().after(soak), 0, Duration::ZERO);
     while now() < end {
-        let (leader, stopped) = (scene.servers.leader(), seed.below(2) as usize);
-        let member = scene.servers.member((leader + 1 + stopped) % 3);
+        let (leader, stopped) = (harness.servers.leader(), seed.below(2) as usize);
+        let member = harness.servers.member((leader + 1 + stopped) % 3);
         member.pause();
         sleep(seed.span(&(TTL..=Duration::from_secs(8))).min(end.since(now()) + TTL)).await;
         member.resume();
@@ -103,8 +103,8 @@ async fn followers_stand_still_one_at_a_time_and_no_lock_is_lost() {
             let oldest = grants.last.iter().map(granted).min().expect("some");
             longest = longest.max(Duration::from_micros(now().as_micros() - oldest));
             if longest > TTL {
-                let keys = scene.etcdctl(&["get", "--prefix", "--keys-only", "soak/"]);
-                panic!("a lock was granted to nobody for {longest:?} after stop {stops}; {keys}");
+                let keys = harness.etcdctl(&["get", "--prefix", "--keys-only", "soak/"]);
+                panic!("a lock was not granted for {longest:?} after stop {stops}; {keys}");
             }
             sleep(Duration::from_millis(50)).await;
         }
@@ -120,22 +120,21 @@ async fn followers_stand_still_one_at_a_time_and_no_lock_is_lost() {
     assert!(count > 100, "too little happened: {count}");
 }
 
-/// Tries, while their member is stopped. The member carries out the requests that it has read when it
-/// continues.
+/// Tries while their member is stopped. When it continues, the member executes the requests that it has read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tries_at_a_follower_that_stands_still_leave_nothing() {
-    let scene = Scene::three();
-    let (member, claims) = (follower(&scene), number("LATCH_CLAIMS", 200));
+async fn tries_at_a_stopped_follower_leave_nothing_behind() {
+    let harness = EtcdHarness::three();
+    let (member, claims) = (follower(&harness), number("LATCH_CLAIMS", 200));
     let mut clients = Vec::new();
     for number in 0..4 {
-        let client = client_of(&scene, member).await;
+        let client = client_of(&harness, member).await;
         let kept = client.lock(format!("kept/{number}")).ttl(TTL).acquire().await.expect("free");
         clients.push((client, kept));
     }
     let stopped = Duration::from_secs(number("LATCH_STOPPED_SECONDS", 6));
     let mut trying = JoinSet::new();
     let begun = now();
-    scene.servers.member(member).pause();
+    harness.servers.member(member).pause();
     for number in 0..claims {
         let lock: Lock = clients[number as usize % clients.len()].0.lock(format!("stuck/{number}")).ttl(TTL);
         trying.spawn(async move {
@@ -148,10 +147,10 @@ async fn tries_at_a_follower_that_stands_still_leave_nothing() {
         tried.expect("no panic");
     }
     sleep(stopped.saturating_sub(now().since(begun))).await;
-    scene.servers.member(member).resume();
-    scene.servers.until_healthy();
+    harness.servers.member(member).resume();
+    harness.servers.until_healthy();
     sleep(Duration::from_millis(1_500)).await;
-    let keys = scene.etcdctl(&["get", "--prefix", "--keys-only", "stuck/"]);
+    let keys = harness.etcdctl(&["get", "--prefix", "--keys-only", "stuck/"]);
     let stuck = keys.lines().filter(|line| !line.is_empty()).count();
     println!("{stuck} of {claims} stuck, the follower was stopped for {stopped:?}");
     assert_eq!(stuck, 0, "of {claims}");

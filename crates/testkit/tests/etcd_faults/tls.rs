@@ -1,4 +1,4 @@
-//! Encryption, and servers that are not who they say they are.
+//! TLS, and servers that present a false identity.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use latchwork::{Effect, ErrorKind};
 use testkit::servers::{Certificates, EtcdOptions, EtcdServer, EtcdTls, Identity};
 
-use super::scene::{LOCK, LONG, connect, now};
+use super::harness::{LOCK, LONG, connect, now};
 
 const SECRET: &str = "canary-secret";
 
@@ -26,15 +26,15 @@ fn with(url: &str, identity: &Identity) -> String {
     format!("{url}&cert={}&key={}", identity.certificate.display(), identity.key.display())
 }
 
-/// Not trusted, for a reason that is said.
+/// The connection is refused for a stated reason.
 async fn refused(url: &str, reasons: &[&str]) {
     let begun = now();
-    let error = latchwork::connect(url).await.expect_err("it must not be trusted");
+    let error = latchwork::connect(url).await.expect_err("the server must not be trusted");
     let took = now().since(begun);
     println!("{error}, after {took:?}");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::None), "{error}");
     assert!(reasons.iter().all(|reason| error.to_string().contains(reason)), "{reasons:?} in {error}");
-    assert!(took < Duration::from_secs(8), "it took {took:?} to say {error}");
+    assert!(took < Duration::from_secs(8), "it took {took:?} to fail with {error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -55,7 +55,7 @@ async fn a_lock_is_held_and_handed_over_through_tls_with_certificates_on_both_si
     }
     guard.release().await.expect("held");
     waiting.await.expect("no panic").expect("handed over").release().await.expect("held");
-    // Nobody without a certificate, nor with one of a stranger, gets in.
+    // No client without a certificate, or with one of another authority, is accepted.
     refused(&url, &["etcd at", "cert= and key="]).await;
     refused(&with(&url, &certificates.stranger()), &["etcd at"]).await;
 }
@@ -70,7 +70,7 @@ async fn a_server_of_an_unknown_authority_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_goes_by_another_name_or_whose_certificate_expired_is_refused() {
+async fn a_server_with_another_name_or_an_expired_certificate_is_refused() {
     let certificates = Arc::new(Certificates::make());
     let elsewhere = server(&certificates, certificates.other_host(), false);
     refused(&url(&elsewhere, &certificates.ca()), &["not valid for name", "elsewhere.example"]).await;
@@ -79,28 +79,28 @@ async fn a_server_that_goes_by_another_name_or_whose_certificate_expired_is_refu
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn encryption_is_never_given_up_and_never_taken_up_by_itself() {
+async fn tls_is_never_dropped_and_never_enabled_implicitly() {
     let certificates = Arc::new(Certificates::make());
     let (encrypted, plain) =
         (server(&certificates, certificates.server(), false), EtcdServer::start(EtcdOptions::default()));
     refused(&url(&plain, &certificates.ca()), &["speak TLS"]).await;
     refused(&format!("etcd://user:{SECRET}@{}", encrypted.address()), &["etcd at"]).await;
-    assert_eq!(plain.calls(&["Status", "Authenticate"]), 0, "nothing was asked");
+    assert_eq!(plain.calls(&["Status", "Authenticate"]), 0, "no request was sent");
 }
 
-/// A listener that speaks no TLS writes down all it hears.
+/// A listener without TLS that records everything it receives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_secret_is_said_before_the_other_side_proved_who_it_is() {
+async fn no_secret_is_sent_before_the_server_is_authenticated() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
     let ear = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("a client comes");
+        let (mut stream, _) = listener.accept().expect("a client connects");
         let mut heard = vec![0; 4096];
-        let length = stream.read(&mut heard).expect("it speaks first");
+        let length = stream.read(&mut heard).expect("the client sends first");
         heard.truncate(length);
-        // As a plain server answers what it does not understand.
-        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").expect("it listens");
-        stream.read_to_end(&mut heard).expect("it ends");
+        // The answer of a plain server to bytes that it does not understand.
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").expect("the peer accepts the bytes");
+        stream.read_to_end(&mut heard).expect("the stream ends");
         heard
     });
     let certificates = Certificates::make();

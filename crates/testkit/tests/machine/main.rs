@@ -1,10 +1,11 @@
-//! What a machine does to processes that hold locks: it stops them, forks them, sleeps under them, starves and ends them.
+//! The effects of a machine on processes that hold locks: it stops them, forks them, sleeps, starves and ends
+//! them.
 //!
 //! On real processes and a real lock database.
 
 mod dropped;
 mod forked;
-mod scene;
+mod harness;
 mod slept;
 mod starved;
 mod stopped;

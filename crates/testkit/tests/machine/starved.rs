@@ -1,5 +1,5 @@
-//! User code that blocks every worker, and engines that are stuck: nobody believes in a lost lock, and everybody is
-//! told before the lease can end.
+//! User code that blocks every worker thread, and engines that hang: no guard of a lost lock stays certain,
+//! and every holder is told before the lease can end.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -8,17 +8,17 @@ use std::time::Duration;
 use latchwork::clock::Clock;
 use latchwork::{Client, ErrorKind, Held, Loss, blocking};
 use testkit::Fixture;
-use testkit::flaky::Flaky;
+use testkit::faulty_engine::FaultyEngine;
 
-use super::scene::{LOCK, Scene};
+use super::harness::{LOCK, MachineHarness};
 
 const TTL: Duration = Duration::from_secs(2);
-/// For those who must be told before the lease ends: room for a machine that stands still for half a second to run the thread
-/// that is told, and before that to have a renewal fail.
-const ROOMY: Duration = testkit::crowd::UNRENEWED;
-const ROOM: Duration = testkit::crowd::MARGIN;
+/// For holders that must be told before the lease ends. A machine that stalls for half a second has time to
+/// run the thread that is told, and before that to have a renewal fail.
+const ROOMY: Duration = testkit::workload::contenders::UNRENEWED;
+const ROOM: Duration = testkit::workload::contenders::MARGIN;
 
-/// What a single look says, without waiting.
+/// The result of a single check, without waiting.
 fn lost_by_now(held: &Held) -> Option<Loss> {
     match pin!(held.lost()).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(loss) => Some(loss),
@@ -31,13 +31,14 @@ fn lease_runs(held: &Held) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_lost_while_every_worker_was_blocked_is_not_believed_in() {
-    let scene = Scene::new().await;
-    let guard = scene.client.lock(LOCK).ttl(TTL).acquire().await.expect("free");
+async fn a_lock_lost_while_every_worker_was_blocked_is_not_certain() {
+    let harness = MachineHarness::new().await;
+    let guard = harness.client.lock(LOCK).ttl(TTL).acquire().await.expect("free");
     assert!(guard.is_certain() && lost_by_now(&guard).is_none());
-    scene.fixture.breaks().await;
+    harness.fixture.breaks().await;
     let worker = tokio::spawn(async move {
-        // More of these than workers, and this one: nothing else runs in this runtime meanwhile.
+        // More blocking tasks than worker threads, and this thread: nothing else runs in this runtime
+        // meanwhile.
         let blockers: Vec<_> =
             (0..4).map(|_| tokio::spawn(async { std::thread::sleep(TTL * 3 / 2) })).collect();
         std::thread::sleep(TTL * 3 / 2);
@@ -52,22 +53,22 @@ async fn a_lock_lost_while_every_worker_was_blocked_is_not_believed_in() {
 }
 
 #[tokio::test]
-async fn a_loss_is_told_before_the_lease_ends_though_the_database_is_stuck() {
-    let scene = Scene::new().await;
-    let guard = scene.client.lock(LOCK).ttl(ROOMY).stop_margin(ROOM).acquire().await.expect("free");
-    let halt = scene.halt();
+async fn a_loss_is_reported_before_the_lease_ends_though_the_database_hangs() {
+    let harness = MachineHarness::new().await;
+    let guard = harness.client.lock(LOCK).ttl(ROOMY).stop_margin(ROOM).acquire().await.expect("free");
+    let halt = harness.halt();
     let loss = guard.lost().await;
     assert!(lease_runs(&guard), "told in time");
     assert_eq!(loss, Loss::Unreachable);
     drop(halt);
     assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
-    assert!(!scene.is_held(LOCK).await);
+    assert!(!harness.is_held(LOCK).await);
 }
 
 #[tokio::test]
-async fn a_loss_is_told_before_the_lease_ends_though_the_keepers_thread_is_stuck() {
-    let scene = Scene::new().await;
-    let (stuck, faults) = Flaky::new(scene.fixture.engine().await);
+async fn a_loss_is_reported_before_the_lease_ends_though_the_keepers_thread_hangs() {
+    let harness = MachineHarness::new().await;
+    let (stuck, faults) = FaultyEngine::new(harness.fixture.engine().await);
     faults.renewal_blocks(ROOMY);
     let client = Client::new(stuck);
     let guard = client.lock(LOCK).ttl(ROOMY).stop_margin(ROOM).acquire().await.expect("free");
@@ -77,13 +78,13 @@ async fn a_loss_is_told_before_the_lease_ends_though_the_keepers_thread_is_stuck
     assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
 }
 
-/// Nothing but the alarm can wake this runtime: it has no timers, and the renewal never answers.
+/// Nothing but the alarm can wake this runtime: it has no timers, and the renewal is never answered.
 #[test]
-fn a_loss_is_told_before_the_lease_ends_in_a_runtime_without_timers() {
+fn a_loss_is_reported_before_the_lease_ends_in_a_runtime_without_timers() {
     let with_timers = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let scene = with_timers.block_on(Scene::new());
-    let engine = with_timers.block_on(scene.fixture.engine());
-    let (stuck, faults) = Flaky::new(engine);
+    let harness = with_timers.block_on(MachineHarness::new());
+    let engine = with_timers.block_on(harness.fixture.engine());
+    let (stuck, faults) = FaultyEngine::new(engine);
     faults.renewal_blocks(ROOMY);
     let client = blocking::Client::new(stuck).expect("a thread is left");
     let guard = client.lock(LOCK).ttl(ROOMY).stop_margin(ROOM).acquire().expect("free");

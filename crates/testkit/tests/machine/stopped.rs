@@ -1,24 +1,24 @@
-//! A holder that is stopped (`SIGSTOP`, a debugger, a hypervisor) and goes on as if nothing had happened.
+//! A holder that is stopped (`SIGSTOP`, a debugger, a hypervisor) and continues without noticing.
 
 use nix::sys::signal::Signal;
+use testkit::scripted_process::{Api, ScriptedProcess};
 use testkit::store::{Store, Written};
-use testkit::subject::{Api, Subject};
 
-use super::scene::{LOCK, Scene, hold, pause};
+use super::harness::{LOCK, MachineHarness, hold, pause};
 
-/// Not over when the holder has written, on a machine that stands still for half a second.
+/// Has not ended when the holder has written, on a machine that stalls for half a second.
 const TTL: u64 = 1_500;
 
-/// Stops the subject, and has told it what to do first when it goes on.
-async fn stop(subject: &mut Subject, then: &str) {
+/// Stops the process, after sending it the first command for when it continues.
+async fn stop(subject: &mut ScriptedProcess, then: &str) {
     subject.signal(Signal::SIGSTOP);
     subject.tell(then).await;
 }
 
-/// How the next holder comes to the lock: the engine keeps the two in different places.
+/// How the next holder gets the lock: the engine stores the two in different places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// Straight after the stopped one, whose expired claim it clears away.
+    /// Directly after the stopped one, whose expired claim it removes.
     Follows,
     /// After another had it, when nothing is left of the stopped one.
     ComesLater,
@@ -31,8 +31,8 @@ async fn a_holder_stopped_for(millis: u64, api: Api) {
 }
 
 async fn a_stopped_holder_and_the_next(millis: u64, api: Api, next: Next) {
-    let scene = Scene::new().await;
-    let (mut subject, path) = (scene.subject(api), scene.store());
+    let harness = MachineHarness::new().await;
+    let (mut subject, path) = (harness.subject(api), harness.store());
     let (mut store, path) = (Store::open(&path), path.display().to_string());
     hold(&mut subject, LOCK, &TTL.to_string()).await;
     assert_eq!(subject.ask(&format!("write {LOCK} {path}")).await, "Accepted");
@@ -40,9 +40,9 @@ async fn a_stopped_holder_and_the_next(millis: u64, api: Api, next: Next) {
     stop(&mut subject, &format!("certain {LOCK}")).await;
     pause(millis).await;
     if next == Next::ComesLater {
-        scene.take_at_once(LOCK).await.release().await.expect("held");
+        harness.take_at_once(LOCK).await.release().await.expect("held");
     }
-    let next = scene.take_at_once(LOCK).await;
+    let next = harness.take_at_once(LOCK).await;
     let token = next.token().expect("sqlite has tokens");
     assert_eq!(store.write(token, "the test"), Written::Accepted);
     subject.signal(Signal::SIGCONT);
@@ -55,34 +55,35 @@ async fn a_stopped_holder_and_the_next(millis: u64, api: Api, next: Next) {
     assert_eq!(store.read().value, "the test");
     let error = subject.ask(&format!("release {LOCK}")).await;
     assert!(error.starts_with("Lost: "), "{error}");
-    assert_eq!(scene.holders(LOCK).await, [token.engine_token()], "its release was harmless");
+    assert_eq!(harness.holders(LOCK).await, [token.engine_token()], "its release was harmless");
     assert!(next.is_certain());
     assert_eq!(subject.ask(&format!("overwrite {path}")).await, "ok");
-    assert_eq!(store.read().value, "the subject", "what the token saved the test from");
-    next.release().await.expect("held to the end");
+    assert_eq!(store.read().value, "the subject", "the write that the token prevented");
+    next.release().await.expect("the lock was held to the end");
 }
 
 #[tokio::test]
-async fn a_holder_stopped_for_one_ttl_knows_at_its_first_look_and_can_harm_nobody() {
+async fn a_holder_stopped_for_one_ttl_knows_at_its_first_check_and_does_no_harm() {
     a_holder_stopped_for(TTL, Api::Blocking).await;
 }
 
 #[tokio::test]
-async fn a_holder_stopped_for_three_ttl_knows_at_its_first_look_and_can_harm_nobody() {
+async fn a_holder_stopped_for_three_ttl_knows_at_its_first_check_and_does_no_harm() {
     a_holder_stopped_for(3 * TTL, Api::Blocking).await;
 }
 
 #[tokio::test]
-async fn a_holder_stopped_inside_a_runtime_knows_at_its_first_look_and_can_harm_nobody() {
+async fn a_holder_stopped_inside_a_runtime_knows_at_its_first_check_and_does_no_harm() {
     a_holder_stopped_for(TTL, Api::Async).await;
 }
 
-/// A quarter of the ttl: at least half of the lease is left whenever it begins, and room for a machine that stands still.
+/// A quarter of the ttl: at least half of the lease is left whenever the pause begins, with time for a
+/// machine that stalls.
 #[tokio::test]
 async fn a_holder_stopped_for_less_than_its_lease_loses_nothing() {
     const TTL: u64 = 4_000;
-    let scene = Scene::new().await;
-    let mut subject = scene.subject(Api::Blocking);
+    let harness = MachineHarness::new().await;
+    let mut subject = harness.subject(Api::Blocking);
     hold(&mut subject, LOCK, &TTL.to_string()).await;
     for _ in 0..2 {
         stop(&mut subject, &format!("certain {LOCK}")).await;
@@ -91,7 +92,7 @@ async fn a_holder_stopped_for_less_than_its_lease_loses_nothing() {
         assert_eq!(subject.answer().await, "true");
         pause(TTL / 4).await;
     }
-    assert!(scene.is_held(LOCK).await);
+    assert!(harness.is_held(LOCK).await);
     assert_eq!(subject.ask(&format!("release {LOCK}")).await, "ok");
-    assert!(!scene.is_held(LOCK).await);
+    assert!(!harness.is_held(LOCK).await);
 }

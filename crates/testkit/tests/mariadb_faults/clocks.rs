@@ -1,19 +1,19 @@
-//! Clocks that are wrong.
+//! Wrong clocks.
 
-use testkit::rows::clocks;
+use testkit::scenarios::sql::clocks;
 use testkit::servers::MariadbOptions;
 use testkit::shim::Clocks;
 
-use super::scene::Scene;
+use super::harness::MariadbHarness;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_whose_clocks_differ_by_an_hour_agree_on_who_holds() {
-    clocks::clients_whose_clocks_differ_by_an_hour_agree_on_who_holds(&Scene::new()).await;
+async fn clients_whose_clocks_differ_by_an_hour_agree_on_the_holder() {
+    clocks::clients_whose_clocks_differ_by_an_hour_agree_on_the_holder(&MariadbHarness::new()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tokens_rise_whatever_the_servers_clock_says() {
+async fn tokens_rise_whatever_the_servers_clock_shows() {
     let moved = Clocks::new();
-    let scene = Scene::with(MariadbOptions { clocks: Some(&moved), ..Default::default() });
-    clocks::tokens_rise_whatever_the_servers_clock_says(&scene, &moved).await;
+    let harness = MariadbHarness::with(MariadbOptions { clocks: Some(&moved), ..Default::default() });
+    clocks::tokens_rise_whatever_the_servers_clock_shows(&harness, &moved).await;
 }

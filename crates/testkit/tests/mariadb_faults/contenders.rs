@@ -1,49 +1,50 @@
-//! Many want one lock.
+//! Many clients contend for one lock.
 
 use latchwork::ErrorKind;
-use testkit::rivals::Rivals;
-use testkit::rows::Scene as _;
-use testkit::service::Sql as _;
-use testkit::stage::{LOCK, SOON, now};
+use testkit::harness::{LOCK, SOON, now};
+use testkit::plain_sql_client::SqlServer as _;
+use testkit::scenarios::sql::SqlHarness as _;
+use testkit::workload::processes::ContendingProcesses;
 
-use super::scene::Scene;
+use super::harness::MariadbHarness;
 
-/// On a server with its own settings, which lets in 151.
-const RIVALS: Rivals = Rivals { processes: 4, clients: 25, turns: 10 };
+/// On a server with default settings, which accepts 151 connections.
+const CONTENDERS: ContendingProcesses = ContendingProcesses { processes: 4, clients: 25, turns: 10 };
 const MOST_CONNECTIONS: u64 = 151;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_contenders_in_four_processes_need_a_connection_each_and_have_their_turns_in_order() {
-    let scene = Scene::new();
-    let contest = RIVALS.taking(500).compete(&scene.direct_url()).await;
-    let most = scene.server.most_connections();
+    let harness = MariadbHarness::new();
+    let contest = CONTENDERS.taking(500).compete(&harness.direct_url()).await;
+    let most = harness.server.most_connections();
     println!("at most {most} connections");
     assert!((100..=MOST_CONNECTIONS).contains(&most), "{most}");
-    let client = scene.observer().await;
+    let client = harness.observer().await;
     contest.is_judged(client.client());
     contest.is_fair();
-    assert!(scene.state(&client).await.is_none(), "{LOCK} is free");
-    println!("{} deadlocks, which were repeated", scene.server.deadlocks());
+    assert!(harness.state(&client).await.is_none(), "{LOCK} is free");
+    println!("{} deadlocks, which were repeated", harness.server.deadlocks());
 }
 
 /// This is the default from MariaDB 11.6.2 on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn contenders_wait_for_rows_that_change_on_a_server_that_refuses_these_by_default() {
-    const FEW: Rivals = Rivals { processes: 2, clients: 10, turns: 10 };
-    let scene = Scene::new();
-    let set = scene.server.ask("SET GLOBAL innodb_snapshot_isolation = ON");
-    assert!(set.is_ok() || !scene.server.sql("SELECT version()").contains("MariaDB"), "{set:?}");
-    let contest = FEW.compete(&scene.direct_url()).await;
-    let client = scene.observer().await;
+async fn contenders_wait_for_changing_rows_under_innodb_snapshot_isolation() {
+    const FEW: ContendingProcesses = ContendingProcesses { processes: 2, clients: 10, turns: 10 };
+    let harness = MariadbHarness::new();
+    let set = harness.server.ask("SET GLOBAL innodb_snapshot_isolation = ON");
+    assert!(set.is_ok() || !harness.server.sql("SELECT version()").contains("MariaDB"), "{set:?}");
+    let contest = FEW.compete(&harness.direct_url()).await;
+    let client = harness.observer().await;
     contest.is_judged(client.client());
     contest.is_fair();
 }
 
-/// Two clients want the same sixty-four locks: each has four connections for what it asks, and one that renews.
+/// Two clients contend for the same sixty-four locks: each has four connections for its requests, and one
+/// that renews.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_tasks_of_a_client_share_a_handful_of_connections() {
-    let scene = Scene::new();
-    let (clients, mut tasks) = (scene.recorded_clients(2).await, Vec::new());
+    let harness = MariadbHarness::new();
+    let (clients, mut tasks) = (harness.recorded_clients(2).await, Vec::new());
     for client in &clients {
         for number in 0..64 {
             let lock = client.lock(&format!("lock {number}")).with(|lock| lock.local_handoff(false));
@@ -51,8 +52,8 @@ async fn many_tasks_of_a_client_share_a_handful_of_connections() {
                 for _ in 0..3 {
                     let guard = lock.acquire().await.expect("its turn comes");
                     let lease_end = guard.lease_end();
-                    // What is handed over has a lease of 3 s at first. Behind so many others, the release of it can come too
-                    // late; nothing else can be wrong with it.
+                    // A handed-over lock has a lease of 3 s at first. Behind so many others, its release can
+                    // be too late; no other error is possible.
                     if let Err(error) = guard.release().await {
                         assert!(error.kind() == ErrorKind::Lost && now() > lease_end, "{error}");
                     }
@@ -63,9 +64,9 @@ async fn many_tasks_of_a_client_share_a_handful_of_connections() {
     for task in tasks {
         task.await.expect("no panic");
     }
-    let most = scene.server.most_connections();
+    let most = harness.server.most_connections();
     println!("at most {most} connections");
-    // And one that asks how many there are.
+    // And the one that counts the connections.
     assert!(most <= 2 * (4 + 1) + 1, "{most}");
-    scene.judge(&clients, SOON).await;
+    harness.judge(&clients, SOON).await;
 }

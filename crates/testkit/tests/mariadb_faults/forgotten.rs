@@ -1,34 +1,34 @@
-//! Names that are not used any more.
+//! Unused names are forgotten.
 
-use testkit::rows::forgotten;
-use testkit::rows::forgotten_tokens::{self, OF_INSERT, OF_SESSION, Tokens};
+use testkit::scenarios::sql::forgotten;
+use testkit::scenarios::sql::forgotten_tokens::{self, OF_INSERT, OF_SESSION, Tokens};
 use testkit::servers::MariadbOptions;
 use testkit::shim::Clocks;
 
-use super::scene::Scene;
+use super::harness::MariadbHarness;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_that_was_not_used_for_a_day_is_forgotten_and_its_tokens_rise() {
     let moved = Clocks::new();
-    let scene = Scene::with(MariadbOptions { clocks: Some(&moved), ..Default::default() });
-    forgotten::a_name_that_was_not_used_for_a_day_is_forgotten_and_its_tokens_rise(&scene, &moved).await;
+    let harness = MariadbHarness::with(MariadbOptions { clocks: Some(&moved), ..Default::default() });
+    forgotten::a_name_that_was_not_used_for_a_day_is_forgotten_and_its_tokens_rise(&harness, &moved).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_that_is_claimed_while_it_is_forgotten_is_held() {
-    forgotten::a_name_that_is_claimed_while_it_is_forgotten_is_held(&Scene::new()).await;
+    forgotten::a_name_that_is_claimed_while_it_is_forgotten_is_held(&MariadbHarness::new()).await;
 }
 
-fn url(scene: &Scene, tokens: Tokens) -> String {
-    scene.server.url(scene.server.address(), tokens.options)
+fn url(harness: &MariadbHarness, tokens: Tokens) -> String {
+    harness.server.url(harness.server.address(), tokens.options)
 }
 
 async fn a_name_whose_token_is_a_day_old_is_forgotten(tokens: Tokens) {
     let moved = Clocks::new();
-    let scene = Scene::with(MariadbOptions { clocks: Some(&moved), ..Default::default() });
-    let url = url(&scene, tokens);
+    let harness = MariadbHarness::with(MariadbOptions { clocks: Some(&moved), ..Default::default() });
+    let url = url(&harness, tokens);
     forgotten_tokens::a_name_whose_token_is_a_day_old_is_forgotten_and_its_tokens_rise(
-        &scene, tokens, &url, &moved,
+        &harness, tokens, &url, &moved,
     )
     .await;
 }
@@ -44,9 +44,10 @@ async fn a_name_of_a_session_lock_whose_token_is_a_day_old_is_forgotten_and_its_
 }
 
 async fn a_name_that_is_claimed_while_its_token_is_forgotten_is_held(tokens: Tokens) {
-    let scene = Scene::new();
-    let url = url(&scene, tokens);
-    forgotten_tokens::a_name_that_is_claimed_while_its_token_is_forgotten_is_held(&scene, tokens, &url).await;
+    let harness = MariadbHarness::new();
+    let url = url(&harness, tokens);
+    forgotten_tokens::a_name_that_is_claimed_while_its_token_is_forgotten_is_held(&harness, tokens, &url)
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,15 +1,15 @@
-//! The server is killed (`kill -9`) and started again with what it had on disk; or it ends connections.
+//! The server is killed (`kill -9`) and restarted with its data on disk, or it ends connections.
 
-use testkit::rows::killed;
+use testkit::scenarios::sql::killed;
 
-use super::scene::Scene;
+use super::harness::MariadbHarness;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_comes_back_with_holder_and_queue() {
-    killed::a_server_comes_back_with_holder_and_queue(&Scene::new()).await;
+async fn a_server_restarts_with_its_holder_and_queue() {
+    killed::a_server_restarts_with_its_holder_and_queue(&MariadbHarness::new()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_that_were_busy_go_on_after_kills_and_ended_connections() {
-    killed::clients_that_were_busy_go_on_after_kills_and_ended_connections(&Scene::new()).await;
+async fn busy_clients_continue_after_kills_and_ended_connections() {
+    killed::busy_clients_continue_after_kills_and_ended_connections(&MariadbHarness::new()).await;
 }

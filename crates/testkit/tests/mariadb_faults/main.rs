@@ -1,18 +1,19 @@
-//! What happens to a MariaDB server, and to the network in front of it, while locks are held and asked for.
+//! Faults of a MariaDB server, and of the network in front of it, while locks are held and requested.
 //!
-//! On a real server. Every hold is recorded, and when the fault is over the history must show what `Guarantees` promises.
+//! On a real server. Every hold is recorded, and after the fault the history must show what `Guarantees`
+//! promises.
 
 mod blocked;
 mod cells;
 mod clocks;
+mod conflicts;
 mod contenders;
-mod cut;
 mod forgotten;
-mod in_the_way;
+mod harness;
 mod killed;
+mod lost_replies;
 mod names;
 mod rights;
-mod scene;
 mod shared;
 mod tls;
 mod waiting;

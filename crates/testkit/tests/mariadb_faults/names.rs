@@ -1,10 +1,10 @@
-//! Names that try to be more than names.
+//! Names with special characters.
 
-use testkit::rows::names;
+use testkit::scenarios::sql::names;
 
-use super::scene::Scene;
+use super::harness::MariadbHarness;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hostile_names_are_names() {
-    names::hostile_names_are_names(&Scene::new()).await;
+async fn hostile_names_are_ordinary_names() {
+    names::hostile_names_are_ordinary_names(&MariadbHarness::new()).await;
 }

@@ -1,4 +1,4 @@
-//! A server that is none, or means harm: clear errors of a bounded size, and no panic.
+//! A server that is not memcached, or is hostile: clear errors of a bounded size, and no panic.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use latchwork::engine::Engine;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use super::scene::{SOON, claim, engine};
+use super::harness::{SOON, claim, engine};
 
 const GREETING: &str = "STAT uptime 99\r\nSTAT version 1.6.18\r\nEND\r\nSTAT cas_enabled yes\r\nEND\r\nNS\r\n\
                         VA 32\r\n000102030405060708090a0b0c0d0e0f\r\n";
 
-/// Answers what it is told to: first to the greeting, then to everything.
+/// Sends fixed replies: one to the handshake, then another to everything.
 async fn impostor(greeting: &'static [u8], answer: Vec<u8>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -41,7 +41,7 @@ fn is_clear(error: &latchwork::Error) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_it_answers_to_a_claim_is_an_error_and_no_panic() {
+async fn any_answer_of_an_impostor_to_a_claim_is_an_error_and_no_panic() {
     let endless = "x".repeat(100_000);
     for answer in [
         "",
@@ -63,13 +63,13 @@ async fn whatever_it_answers_to_a_claim_is_an_error_and_no_panic() {
     ] {
         let engine = engine(&impostor(GREETING.as_bytes(), answer.as_bytes().to_vec()).await).await;
         let lock = claim("a", Duration::from_secs(9));
-        let asked = tokio::time::timeout(SOON, engine.claim(&lock)).await.expect("no hanging");
+        let asked = tokio::time::timeout(SOON, engine.claim(&lock)).await.expect("the request does not hang");
         match asked {
             Err(error) => is_clear(&error),
             Ok(verdict) => assert!(answer.starts_with("HD c1"), "{answer:.40}: {verdict:?}"),
         }
-        // On another connection, and with the same answer.
-        match tokio::time::timeout(SOON, engine.release(&lock)).await.expect("no hanging") {
+        // On another connection, and with the same reply.
+        match tokio::time::timeout(SOON, engine.release(&lock)).await.expect("the request does not hang") {
             Err(error) => is_clear(&error),
             Ok(released) => {
                 assert!(answer.starts_with("HD c1") || answer == "EN\r\n", "{answer:.40}: {released:?}")
@@ -79,7 +79,7 @@ async fn whatever_it_answers_to_a_claim_is_an_error_and_no_panic() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_it_is_greeted_with_is_an_error_that_says_where() {
+async fn any_handshake_of_an_impostor_is_an_error_that_names_the_endpoint() {
     static ENDLESS: [u8; 100_000] = [b'S'; 100_000];
     for greeting in [
         &b"\r\n"[..],
@@ -91,14 +91,17 @@ async fn whatever_it_is_greeted_with_is_an_error_that_says_where() {
         &ENDLESS,
     ] {
         let url = impostor(greeting, b"x".to_vec()).await;
-        let connecting = tokio::time::timeout(2 * SOON, latchwork::connect(&url)).await.expect("no hanging");
-        is_clear(&connecting.expect_err("it is no memcached"));
+        let connecting = tokio::time::timeout(2 * SOON, latchwork::connect(&url))
+            .await
+            .expect("the request does not hang");
+        is_clear(&connecting.expect_err("the server is not memcached"));
     }
     let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("memcached://{}", silent.local_addr().expect("an address"));
-    let connecting = tokio::time::timeout(2 * SOON, latchwork::connect(&url)).await.expect("no hanging");
-    is_clear(&connecting.expect_err("nobody answers"));
+    let connecting =
+        tokio::time::timeout(2 * SOON, latchwork::connect(&url)).await.expect("the request does not hang");
+    is_clear(&connecting.expect_err("an impostor is refused"));
     let unauthenticated = impostor(b"CLIENT_ERROR unauthenticated\r\n", b"x".to_vec()).await;
-    let error = latchwork::connect(&unauthenticated).await.expect_err("it wants a password");
+    let error = latchwork::connect(&unauthenticated).await.expect_err("the server requires a password");
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
 }

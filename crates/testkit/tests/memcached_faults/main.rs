@@ -1,9 +1,12 @@
-//! What happens to memcached servers, and to the network in front of them, while their locks are held and waited for.
+//! Faults of memcached servers, and of the network in front of them, while their locks are held and waited
+//! for.
 //!
-//! On real servers. What is promised is checked; what is not is shown, so that `Guarantees` says no less than the truth.
+//! On real servers. Guarantees are checked; anything that is not guaranteed is demonstrated, so that
+//! `Guarantees` says no less than the truth.
 
-mod dark;
+mod black_hole;
 mod forgotten;
+mod harness;
 mod hostile;
 mod leases;
 mod names;
@@ -11,6 +14,5 @@ mod refused;
 mod replies;
 mod restarted;
 mod revoked;
-mod scene;
 mod several;
 mod tls;

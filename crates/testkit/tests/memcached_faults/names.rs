@@ -1,15 +1,15 @@
-//! Names are data: every one is a lock of its own, at the key that the documentation says.
+//! Names are data: every name is a lock of its own, at the documented key.
 
 use latchwork::ErrorKind;
 use latchwork::engine::{Filter, Revoke, Revoked};
-use testkit::stage::connect;
+use testkit::harness::connect;
 
-use super::scene::{LOCK, LONG, Scene};
+use super::harness::{LOCK, LONG, MemcachedHarness};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hostile_names_are_locks_like_any_other_and_stand_where_they_should() {
-    let scene = Scene::new();
-    let (client, rival) = (connect(&scene.direct_url("")).await, connect(&scene.direct_url("")).await);
+async fn hostile_names_are_ordinary_locks_at_the_documented_keys() {
+    let harness = MemcachedHarness::new();
+    let (client, rival) = (connect(&harness.direct_url("")).await, connect(&harness.direct_url("")).await);
     let (long, spaces) = ("n".repeat(512), " ".repeat(200));
     let names = [
         ("a", "a"),
@@ -30,19 +30,19 @@ async fn hostile_names_are_locks_like_any_other_and_stand_where_they_should() {
     }
     for (name, key) in names {
         assert!(rival.lock(name).try_acquire().await.expect("an answer").is_none(), "{name}");
-        assert!(scene.server.item(key).is_some(), "{name} is not at {key}");
+        assert!(harness.server.item(key).is_some(), "{name} is not at {key}");
     }
     for guard in guards {
         guard.release().await.expect("held");
     }
 }
 
-/// Whoever uses `add` on the same key excludes us, and we them.
+/// A program that uses `add` on the same key excludes our clients, and they exclude it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_plain_name_is_a_key_that_is_shared_with_clients_of_another_kind() {
-    let scene = Scene::new();
-    let client = connect(&scene.direct_url("")).await;
-    assert_eq!(scene.server.command(&format!("add {LOCK} 0 30 6\r\nsecret")), "STORED\r\n");
+async fn a_plain_name_is_a_key_that_is_shared_with_other_programs() {
+    let harness = MemcachedHarness::new();
+    let client = connect(&harness.direct_url("")).await;
+    assert_eq!(harness.server.command(&format!("add {LOCK} 0 30 6\r\nsecret")), "STORED\r\n");
     assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none());
     let filter = Filter::Name(latchwork::LockName::new(LOCK).expect("a good name"));
     let state = client.inspect(&filter).await.expect("an answer").remove(0);
@@ -50,14 +50,14 @@ async fn a_plain_name_is_a_key_that_is_shared_with_clients_of_another_kind() {
     assert!(!format!("{state:?}").contains("secret") && state.holders[0].expires_in.is_some());
     assert_eq!(client.revoke(&state, Revoke::NowAlsoForeign).await.expect("an answer"), Revoked::Done);
     let guard = client.lock(LOCK).ttl(LONG).try_acquire().await.expect("an answer").expect("free");
-    assert_eq!(scene.server.command(&format!("add {LOCK} 0 30 1\r\nx")), "NOT_STORED\r\n");
+    assert_eq!(harness.server.command(&format!("add {LOCK} 0 30 1\r\nx")), "NOT_STORED\r\n");
     guard.release().await.expect("held");
-    // A key without an expiry can be taken away, but not left to end by itself.
-    scene.server.command(&format!("set {LOCK} 0 0 1\r\nx"));
+    // A key without an expiry can be deleted, but not left to expire.
+    harness.server.command(&format!("set {LOCK} 0 0 1\r\nx"));
     let state = client.inspect(&filter).await.expect("an answer").remove(0);
-    let error = client.revoke(&state, Revoke::AtLeaseEnd).await.expect_err("it never ends");
+    let error = client.revoke(&state, Revoke::AtLeaseEnd).await.expect_err("the lease never ends");
     assert!(error.kind() == ErrorKind::Foreign && error.to_string().contains("no lease"), "{error}");
-    // Larger than anything that is read, and no reason to panic.
-    scene.server.command(&format!("set {LOCK} 0 0 200000\r\n{}", "x".repeat(200_000)));
+    // Larger than any value the engine reads; it must not panic.
+    harness.server.command(&format!("set {LOCK} 0 0 200000\r\n{}", "x".repeat(200_000)));
     assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none());
 }

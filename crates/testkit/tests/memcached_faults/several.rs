@@ -1,11 +1,11 @@
-//! Several servers, each with its part of the locks.
+//! Several servers, each with its share of the locks.
 
 use latchwork::{Client, ErrorKind, Loss, Promise};
-use testkit::crowd::TTL;
+use testkit::harness::connect;
 use testkit::servers::{MemcachedOptions, MemcachedServer};
-use testkit::stage::connect;
+use testkit::workload::contenders::TTL;
 
-use super::scene::{LONG, SOON};
+use super::harness::{LONG, SOON};
 
 fn servers() -> [MemcachedServer; 3] {
     [(); 3].map(|()| MemcachedServer::start(MemcachedOptions::default()))
@@ -34,7 +34,7 @@ async fn one_for_each(servers: &[MemcachedServer], client: &Client) -> Vec<Strin
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_hangs_or_is_gone_costs_nobody_the_locks_of_the_others() {
+async fn a_server_that_hangs_or_is_down_costs_no_client_the_locks_of_other_servers() {
     let servers = servers();
     let (client, rival) = (connect(&url(&servers)).await, connect(&url(&servers)).await);
     let names = one_for_each(&servers, &client).await;
@@ -55,26 +55,26 @@ async fn a_server_that_hangs_or_is_gone_costs_nobody_the_locks_of_the_others() {
     assert!(error.to_string().contains(&servers[1].address().to_string()), "{error}");
     servers[0].resume();
     servers[1].restart();
-    // A client can be made while some of the servers are gone, and not while all are.
+    // A client can be created while some of the servers are down, and not while all are.
     servers[1].kill();
     let late = connect(&url(&servers)).await;
     assert!(late.lock(&names[2]).try_acquire().await.expect("an answer").is_none(), "held");
     guards.pop().expect("the third").release().await.expect("held");
     servers.iter().for_each(MemcachedServer::kill);
-    let error = latchwork::connect(&url(&servers)).await.expect_err("none of them answers");
+    let error = latchwork::connect(&url(&servers)).await.expect_err("no server answers");
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
 }
 
-/// What `Guarantees` says of a change of servers.
+/// The documented effect of a change of servers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_with_different_lists_of_servers_do_not_exclude_each_other_and_failover_says_breaks() {
+async fn clients_with_different_server_lists_do_not_exclude_each_other_as_guarantees_say() {
     let servers = servers();
     let (client, other) = (connect(&url(&servers)).await, connect(&url(&servers[..2])).await);
     assert_eq!(client.guarantees().faults.failover, Promise::Breaks);
     let names = one_for_each(&servers, &client).await;
     let held = client.lock(&names[2]).ttl(LONG).acquire().await.expect("free");
     let beside = other.lock(&names[2]).ttl(LONG).try_acquire().await.expect("an answer").expect("elsewhere");
-    assert!(held.is_certain() && beside.is_certain(), "what is not promised");
+    assert!(held.is_certain() && beside.is_certain(), "the case that is not guaranteed");
     // The same servers in another order are the same list.
     let places: Vec<_> = servers.iter().rev().map(|server| server.address().to_string()).collect();
     let backwards = connect(&format!("memcached://{}", places.join(","))).await;

@@ -1,4 +1,4 @@
-//! TLS: certificates are checked both ways, and nothing goes in the clear.
+//! TLS: certificates are checked both ways, and nothing is sent in the clear.
 
 use latchwork::ErrorKind;
 use testkit::servers::{Certificates, Identity, MemcachedOptions, MemcachedServer, MemcachedTls};
@@ -9,7 +9,7 @@ fn server(certificates: &Certificates, identity: Identity) -> MemcachedServer {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_the_right_server_is_spoken_to_and_only_the_right_client_answered() {
+async fn only_a_trusted_server_is_used_and_only_a_trusted_client_is_answered() {
     let certificates = Certificates::make();
     let client = certificates.client();
     let [cert, key] = [&client.certificate, &client.key].map(|path| path.display());

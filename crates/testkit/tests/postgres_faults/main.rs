@@ -1,17 +1,18 @@
-//! What happens to a PostgreSQL server, and to the network in front of it, while locks are held and asked for.
+//! Faults of a PostgreSQL server, and of the network in front of it, while locks are held and requested.
 //!
-//! On a real server. Every hold is recorded, and when the fault is over the history must show what `Guarantees` promises.
+//! On a real server. Every hold is recorded, and after the fault the history must show what `Guarantees`
+//! promises.
 
-mod as_rows;
 mod blocked;
 mod clocks;
 mod contenders;
-mod cut;
 mod forgotten;
+mod harness;
 mod killed;
+mod lost_replies;
 mod names;
 mod pooled;
 mod rights;
-mod scene;
 mod shared;
+mod sql_harness;
 mod tls;

@@ -1,12 +1,12 @@
-//! Names that try to be more than names.
+//! Names with special characters.
 
-use testkit::rows::names;
+use testkit::scenarios::sql::names;
 
-use super::scene::Scene;
+use super::harness::PostgresHarness;
 
-/// Frameworks and cloud consoles write the other one.
+/// Frameworks and cloud consoles use the other scheme.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgresql_is_another_spelling_of_postgres() {
+async fn the_scheme_postgresql_is_an_alias_of_postgres() {
     use testkit::servers::{PostgresOptions, PostgresServer};
     let server = PostgresServer::start(PostgresOptions::default());
     let url = server.url(server.address(), "");
@@ -21,6 +21,6 @@ async fn postgresql_is_another_spelling_of_postgres() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hostile_names_are_names() {
-    names::hostile_names_are_names(&Scene::new()).await;
+async fn hostile_names_are_ordinary_names() {
+    names::hostile_names_are_ordinary_names(&PostgresHarness::new()).await;
 }

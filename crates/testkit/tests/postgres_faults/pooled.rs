@@ -1,35 +1,36 @@
-//! A pooler that gives every transaction another of its connections.
+//! A pooler that assigns every transaction another of its connections.
 
 use std::sync::Arc;
 
 use latchwork::{Effect, ErrorKind, connect};
-use testkit::rivals::Rivals;
 use testkit::servers::Pgbouncer;
+use testkit::workload::processes::ContendingProcesses;
 use tokio::task::JoinHandle;
 
-use super::scene::{LOCK, SOON, now};
+use super::harness::{LOCK, SOON, now};
 
-const RIVALS: Rivals = Rivals { processes: 3, clients: 5, turns: 8 };
+const CONTENDERS: ContendingProcesses = ContendingProcesses { processes: 3, clients: 5, turns: 8 };
 
-/// More clients than it has connections.
+/// More clients than the pooler has connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn contenders_behind_a_pooler_have_their_turns_in_order() {
+async fn contenders_behind_a_pooler_are_granted_their_turns_in_order() {
     let pooler = Pgbouncer::start();
     let url = pooler.server().url(pooler.address(), "");
-    let contest = RIVALS.compete(&url).await;
-    let client = connect(&url).await.expect("it runs");
-    assert!(!client.guarantees().pushes, "nobody is told behind a pooler");
+    let contest = CONTENDERS.compete(&url).await;
+    let client = connect(&url).await.expect("the server runs");
+    assert!(!client.guarantees().pushes, "there are no notifications behind a pooler");
     contest.is_judged(&client);
     contest.is_fair();
 }
 
-/// With the answer to a statement the pooler gives its connection to another client, and what it has passed on of the next one by
-/// then stays there in two halves (pgbouncer's issue 759). So nothing may follow a statement before that is answered: while the
-/// server stands still, each of the pooler's five connections has one.
+/// With the answer to a statement the pooler assigns its connection to another client, and what it has
+/// forwarded of the next statement by then stays there in two halves (pgbouncer's issue 759). So nothing may
+/// follow a statement before that is answered: while the server stalls, each of the pooler's five connections
+/// has one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_tasks_behind_a_pooler_never_send_into_each_others_answers() {
     let pooler = Arc::new(Pgbouncer::start());
-    let client = connect(&pooler.server().url(pooler.address(), "")).await.expect("it runs");
+    let client = connect(&pooler.server().url(pooler.address(), "")).await.expect("the server runs");
     let all_take_turns = async |round: &str| {
         let turns = (0..100).map(|task| {
             let client = client.clone();
@@ -53,7 +54,7 @@ async fn a_hundred_tasks_behind_a_pooler_never_send_into_each_others_answers() {
 
 const STATEMENTS_THAT_WAIT: &str = "pg_locks WHERE NOT granted";
 
-/// Nobody gets at the tables for two seconds.
+/// Locks the tables for two seconds.
 struct Standstill {
     pooler: Arc<Pgbouncer>,
     holding_up: JoinHandle<String>,
@@ -70,7 +71,7 @@ impl Standstill {
         standstill
     }
 
-    /// Waits until the server counts so many of something.
+    /// Waits until the server reports this many of something.
     async fn until(&self, count: usize, of: &'static str) {
         let count = count.to_string();
         loop {
@@ -85,15 +86,16 @@ impl Standstill {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_says_that_there_is_no_pooler_is_told_that_there_is() {
+async fn a_url_that_denies_the_pooler_is_refused_behind_one() {
     let pooler = Arc::new(Pgbouncer::start());
     let url = |options: &str| pooler.server().url(pooler.address(), options);
     let [mistaken, other] = [connect(&url("pooler=no")).await, connect(&url("")).await];
-    let (mistaken, other) = (mistaken.expect("it can be reached"), other.expect("it can be reached"));
+    let (mistaken, other) =
+        (mistaken.expect("the server is reachable"), other.expect("the server is reachable"));
     let standstill = Standstill::of(&pooler).await;
     let waiting = tokio::spawn(async move { other.lock("x").try_acquire().await });
     standstill.until(1, STATEMENTS_THAT_WAIT).await;
-    // The connection on which everything was prepared has something to do.
+    // The connection on which everything was prepared is busy.
     let error = mistaken.lock("x").try_acquire().await.expect_err("nothing is prepared on the next one");
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     assert!(error.to_string().contains("pooler=yes"), "{error}");
@@ -107,12 +109,12 @@ async fn who_says_that_there_is_no_pooler_is_told_that_there_is() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_behind_a_pooler_waits_for_a_row_for_three_seconds() {
     let pooler = Pgbouncer::start();
-    let client = connect(&pooler.server().url(pooler.address(), "")).await.expect("it runs");
+    let client = connect(&pooler.server().url(pooler.address(), "")).await.expect("the server runs");
     client.lock(LOCK).acquire().await.expect("free").release().await.expect("held");
     let mut other = pooler.server().session();
     assert_eq!(other.ask("BEGIN; UPDATE latchwork_lock SET ticket = ticket; SELECT 1"), "1");
     let begun = now();
-    let error = client.lock(LOCK).try_acquire().await.expect_err("nobody can know");
+    let error = client.lock(LOCK).try_acquire().await.expect_err("the outcome is unknown");
     let waited = now().since(begun);
     println!("after {waited:?}: {error}");
     assert!(waited < SOON, "{waited:?}: {error}");

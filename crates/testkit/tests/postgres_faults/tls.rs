@@ -1,9 +1,9 @@
-//! Encryption, servers that are not who they say they are, and a password that goes to the server and nowhere else.
+//! TLS, servers that present a false identity, and a password that is sent to the server and nowhere else.
 
 use std::path::Path;
 
 use latchwork::{ErrorKind, connect};
-use testkit::rows::tls::is_refused;
+use testkit::scenarios::sql::tls::is_refused;
 use testkit::servers::{Certificates, Identity, PostgresOptions, PostgresServer};
 
 const PASSWORD: &str = "canary-password-7f3a";
@@ -28,12 +28,12 @@ async fn refused(url: &str, kind: ErrorKind, reasons: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_the_right_server_and_the_right_client_talk_to_each_other() {
+async fn only_a_trusted_server_and_a_trusted_client_connect() {
     use ErrorKind::{Denied, Unreachable};
     let certificates = Certificates::make();
     let server = server(&certificates, &certificates.server());
     let (ca, client) = (certificates.ca(), certificates.client());
-    let good = connect(&url(&server, &ca, Some(&client))).await.expect("everything is right");
+    let good = connect(&url(&server, &ca, Some(&client))).await.expect("the configuration is valid");
     assert!(!format!("{good:?} {:?}", good.guarantees()).contains(PASSWORD));
     let lock = good.lock("x");
     let guard = lock.acquire().await.expect("free");
@@ -47,16 +47,17 @@ async fn only_the_right_server_and_the_right_client_talk_to_each_other() {
     refused(&url(&server, &ca, Some(&certificates.stranger())), Unreachable, &["postgres at"]).await;
     let wrong = url(&server, &ca, Some(&client)).replace(PASSWORD, "wrong");
     refused(&wrong, Denied, &["password"]).await;
-    // In the clear the server does not let this user in, and a client that was not asked to encrypt does not.
+    // Without TLS the server does not accept this user, and a client that was not told to use TLS does not
+    // use it.
     let plain = format!("postgres://app:{PASSWORD}@{}/postgres", server.address());
     refused(&plain, Denied, &["pg_hba.conf"]).await;
     server.kill();
-    let error = lock.try_acquire().await.expect_err("nobody is there");
+    let error = lock.try_acquire().await.expect_err("no server listens");
     assert!(!format!("{error} {error:?}").contains(PASSWORD), "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_with_another_name_an_old_certificate_or_none_is_refused() {
+async fn a_server_with_another_name_an_expired_certificate_or_none_is_refused() {
     let certificates = Certificates::make();
     let (ca, client) = (certificates.ca(), certificates.client());
     let elsewhere = server(&certificates, &certificates.other_host());

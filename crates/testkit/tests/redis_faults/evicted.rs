@@ -1,12 +1,12 @@
-//! The server has no memory left, and evicts what it likes: locks too.
+//! The server has no memory left, and evicts any key, locks included.
 
 use latchwork::Loss;
-use testkit::crowd::TTL;
 use testkit::history::Fault;
 use testkit::servers::RedisOptions;
 use testkit::store::Written;
+use testkit::workload::contenders::TTL;
 
-use super::scene::{LOCK, SOON, Scene, now, take, told};
+use super::harness::{LOCK, RedisHarness, SOON, now, take, wait_for_loss};
 
 fn evicting(policy: &str) -> RedisOptions<'static> {
     let config = [("maxmemory", "4mb"), ("maxmemory-policy", policy)];
@@ -14,12 +14,12 @@ fn evicting(policy: &str) -> RedisOptions<'static> {
     RedisOptions { config: config.to_vec(), ..Default::default() }
 }
 
-/// Stores other things until the lock is gone.
-fn fill(scene: &Scene) {
+/// Stores other data until the lock is gone.
+fn fill(harness: &RedisHarness) {
     let value = "x".repeat(10_000);
     for number in 0..100_000 {
-        scene.server.command(&["SET", &format!("filler:{number}"), &value]);
-        if scene.free_in() == -2 {
+        harness.server.command(&["SET", &format!("filler:{number}"), &value]);
+        if harness.free_in() == -2 {
             println!("evicted by the {number}th filler");
             return;
         }
@@ -27,27 +27,28 @@ fn fill(scene: &Scene) {
     panic!("it was never evicted");
 }
 
-/// Makes room again.
-fn empty(scene: &Scene) {
-    scene.server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+/// Frees the memory again.
+fn empty(harness: &RedisHarness) {
+    harness.server.command(&["CONFIG", "SET", "maxmemory", "0"]);
     let clear = "for _, key in ipairs(redis.call('KEYS', 'filler:*')) do redis.call('DEL', key) end";
-    scene.server.command(&["EVAL", clear, "0"]);
+    harness.server.command(&["EVAL", clear, "0"]);
 }
 
-async fn a_lock_is_evicted_by(policy: &str) {
-    let scene = Scene::with(evicting(policy));
-    let clients = scene.clients(2).await;
+async fn lock_evicted_under(policy: &str) {
+    let harness = RedisHarness::with(evicting(policy));
+    let clients = harness.clients(2).await;
     let warnings = clients[0].client().guarantees().warnings;
     assert!(warnings.iter().any(|warning| warning.contains(policy)), "{policy} in {warnings:?}");
     let guard = take(&clients[0].lock(LOCK).ttl(TTL)).await;
-    let mut store = scene.store();
+    let mut store = harness.store();
     assert_eq!(store.write(guard.token().unwrap(), "before"), Written::Accepted);
-    scene.strike(Fault::DataDeleted, || fill(&scene));
+    harness.inject(Fault::DataDeleted, || fill(&harness));
     let (evicted, lease_end) = (now(), guard.lease_end());
-    empty(&scene);
-    assert_eq!(told(&guard).await, Loss::Removed);
+    empty(&harness);
+    assert_eq!(wait_for_loss(&guard).await, Loss::Removed);
     let told = now().since(evicted);
-    // On a machine that stands still, a renewal comes late. It is the next for all that, and comes before the lease ends.
+    // On a machine that stalls, a renewal is late. But it is the next renewal, and comes before the lease
+    // ends.
     assert!(told < TTL && guard.lease_end() == lease_end, "told {told:?} after the eviction");
     let next = take(&clients[1].lock(LOCK).ttl(TTL)).await;
     assert!(next.token().unwrap() > guard.token().unwrap());
@@ -55,24 +56,24 @@ async fn a_lock_is_evicted_by(policy: &str) {
     assert!(matches!(store.write(guard.token().unwrap(), "stale"), Written::Refused { .. }));
     drop(guard);
     next.release().await.expect("held");
-    assert_eq!(scene.judge(&clients, SOON).await.excused(), 1, "only whom it struck");
+    assert_eq!(harness.judge(&clients, SOON).await.excused(), 1, "only holds under the fault");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_evicts_what_expires_is_warned_of_and_its_holder_is_told() {
-    a_lock_is_evicted_by("volatile-lru").await;
+async fn a_server_that_evicts_expiring_keys_causes_a_warning_and_its_holder_is_told() {
+    lock_evicted_under("volatile-lru").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_evicts_at_random_is_warned_of_and_its_holder_is_told() {
-    a_lock_is_evicted_by("allkeys-random").await;
+async fn a_server_that_evicts_random_keys_causes_a_warning_and_its_holder_is_told() {
+    lock_evicted_under("allkeys-random").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_never_evicts_is_not_warned_of() {
+async fn a_server_that_never_evicts_causes_no_warning() {
     for options in [evicting("noeviction"), RedisOptions::default()] {
-        let scene = Scene::with(options);
-        let warnings = scene.client().await.client().guarantees().warnings;
+        let harness = RedisHarness::with(options);
+        let warnings = harness.client().await.client().guarantees().warnings;
         assert!(warnings.is_empty(), "{warnings:?}");
     }
 }

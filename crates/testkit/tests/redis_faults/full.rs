@@ -1,23 +1,23 @@
 //! The server has no memory left, and refuses to evict.
 
 use latchwork::{Effect, ErrorKind};
-use testkit::crowd::TTL;
 use testkit::history::Fault;
+use testkit::workload::contenders::TTL;
 
-use super::scene::{ANSWERED, LOCK, LONG, SOON, Scene, pause, renewed, take};
+use super::harness::{ANSWERED, LOCK, LONG, RedisHarness, SOON, pause, take, wait_for_renewal};
 
-/// From now on nothing that needs memory is allowed; or everything is again.
-fn set_full(scene: &Scene, full: bool) {
+/// Makes the server refuse everything that needs memory, or accept it again.
+fn set_full(harness: &RedisHarness, full: bool) {
     let bytes = if full { "1" } else { "0" };
-    assert!(scene.server.command(&["CONFIG", "SET", "maxmemory", bytes]).is("OK"));
+    assert!(harness.server.command(&["CONFIG", "SET", "maxmemory", bytes]).is("OK"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_fails_with_the_knob_in_its_error_and_nothing_was_done() {
-    let scene = Scene::new();
-    let client = scene.client().await;
+async fn a_claim_fails_with_the_setting_in_its_error_and_without_effect() {
+    let harness = RedisHarness::new();
+    let client = harness.client().await;
     take(&client.lock(LOCK)).await.release().await.expect("held");
-    set_full(&scene, true);
+    set_full(&harness, true);
     for lock in [client.lock(LOCK), client.lock(LOCK).wait(ANSWERED)] {
         let error = lock.try_acquire().await.expect_err("no room");
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::None), "{error}");
@@ -26,20 +26,20 @@ async fn a_claim_fails_with_the_knob_in_its_error_and_nothing_was_done() {
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::None), "{error}");
         assert!(error.to_string().contains("maxmemory"), "{error}");
     }
-    let newcomer = scene.client().await;
-    newcomer.lock(LOCK).try_acquire().await.expect_err("who comes now finds no room either");
-    set_full(&scene, false);
+    let newcomer = harness.client().await;
+    newcomer.lock(LOCK).try_acquire().await.expect_err("a new claim finds no room either");
+    set_full(&harness, false);
     take(&client.lock(LOCK)).await.release().await.expect("held");
-    scene.judge(&[client, newcomer], SOON).await;
+    harness.judge(&[client, newcomer], SOON).await;
 }
 
-/// For longer than any place in the queue lasts by itself. One client waits for two locks, the other for one: their signs
-/// of life go by different ways.
+/// For longer than any queue entry lasts by itself. One client waits for two locks, the other for one: their
+/// heartbeats are sent in different ways.
 async fn waiters_are_served_without_memory(options: &str) {
-    let scene = Scene::new();
+    let harness = RedisHarness::new();
     let mut clients = Vec::new();
     for _ in 0..3 {
-        clients.push(scene.connect(&scene.url(options)).await);
+        clients.push(harness.connect(&harness.url(options)).await);
     }
     let mut held = Vec::new();
     for lock in [LOCK, "second"] {
@@ -49,50 +49,50 @@ async fn waiters_are_served_without_memory(options: &str) {
     for (client, lock) in [(1, "second"), (1, LOCK), (2, LOCK)] {
         let lock = clients[client].lock(lock).ttl(TTL).wait(LONG);
         waiting.push(tokio::spawn(async move { lock.acquire().await }));
-        scene.until_waiting(&clients[0], waiting.len().saturating_sub(1)).await;
+        harness.wait_for_waiters(&clients[0], waiting.len().saturating_sub(1)).await;
     }
-    scene.recorder.fault_began(Fault::Trouble);
-    set_full(&scene, true);
+    harness.recorder.fault_began(Fault::Trouble);
+    set_full(&harness, true);
     pause(3_500).await;
     for guard in held {
-        renewed(&guard).await;
+        wait_for_renewal(&guard).await;
         guard.release().await.expect("held");
     }
     for waiter in waiting {
-        let guard = tokio::time::timeout(SOON, waiter).await.expect("in the order in which they came");
-        let guard = guard.expect("no panic").expect("it was handed over");
-        renewed(&guard).await;
+        let guard = tokio::time::timeout(SOON, waiter).await.expect("granted in the order of arrival");
+        let guard = guard.expect("no panic").expect("the lock was handed over");
+        wait_for_renewal(&guard).await;
         guard.release().await.expect("held");
     }
-    set_full(&scene, false);
-    scene.recorder.fault_ended(Fault::Trouble);
-    assert_eq!(scene.judge(&clients, SOON).await.exclusive(), 5);
+    set_full(&harness, false);
+    harness.recorder.fault_ended(Fault::Trouble);
+    assert_eq!(harness.judge(&clients, SOON).await.exclusive(), 5);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_held_is_renewed_and_handed_over_and_released_however_long_memory_is_short() {
+async fn a_held_lock_is_renewed_and_handed_over_and_released_during_a_long_memory_shortage() {
     waiters_are_served_without_memory("").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_same_is_true_of_the_older_scheme() {
+async fn a_held_lock_of_the_older_scheme_survives_a_long_memory_shortage() {
     waiters_are_served_without_memory("scheme=setnx").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_whose_reply_is_lost_just_before_memory_runs_out_is_found_to_be_held() {
-    let scene = Scene::new();
-    let client = scene.client().await;
-    scene.recorder.fault_began(Fault::Partition);
-    scene.proxy.lose_reply_to(LOCK.as_bytes());
+    let harness = RedisHarness::new();
+    let client = harness.client().await;
+    harness.recorder.fault_began(Fault::Partition);
+    harness.proxy.lose_reply_to(LOCK.as_bytes());
     let lock = client.lock(LOCK).ttl(LONG);
     let claiming = tokio::spawn(async move { take(&lock).await });
-    scene.until_a_reply_is_lost().await;
-    set_full(&scene, true);
+    harness.wait_for_a_lost_reply().await;
+    set_full(&harness, true);
     let guard = claiming.await.expect("no panic");
-    scene.recorder.fault_ended(Fault::Partition);
-    assert_eq!(guard.token().unwrap().engine_token(), scene.newest_token());
+    harness.recorder.fault_ended(Fault::Partition);
+    assert_eq!(guard.token().unwrap().engine_token(), harness.newest_token());
     guard.release().await.expect("held");
-    set_full(&scene, false);
-    scene.judge(&[client], SOON).await;
+    set_full(&harness, false);
+    harness.judge(&[client], SOON).await;
 }

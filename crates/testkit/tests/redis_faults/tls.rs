@@ -1,4 +1,4 @@
-//! Encryption, and servers and clients that are not who they say they are.
+//! TLS, and servers and clients that present a false identity.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use latchwork::{Effect, ErrorKind};
 use testkit::servers::{Certificates, Identity, RedisOptions, RedisServer, RedisTls};
 
-use super::scene::{LOCK, LONG, connect, now};
+use super::harness::{LOCK, LONG, connect, now};
 
 const SECRET: &str = "canary-secret";
 
@@ -25,15 +25,15 @@ fn with(url: &str, identity: &Identity) -> String {
     format!("{url}&cert={}&key={}", identity.certificate.display(), identity.key.display())
 }
 
-/// Not trusted, for a reason that is said.
+/// The connection is refused for a stated reason.
 async fn refused(url: &str, reasons: &[&str]) {
     let begun = now();
-    let error = latchwork::connect(url).await.expect_err("it must not be trusted");
+    let error = latchwork::connect(url).await.expect_err("the server must not be trusted");
     let took = now().since(begun);
     println!("{error}, after {took:?}");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::None), "{error}");
     assert!(reasons.iter().all(|reason| error.to_string().contains(reason)), "{reasons:?} in {error}");
-    assert!(took < Duration::from_secs(8), "it took {took:?} to say {error}");
+    assert!(took < Duration::from_secs(8), "it took {took:?} to fail with {error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -67,7 +67,7 @@ async fn a_server_of_an_unknown_authority_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_goes_by_another_name_is_refused() {
+async fn a_server_with_another_name_is_refused() {
     let certificates = Certificates::make();
     let server = server(&certificates, certificates.other_host(), false);
     refused(&url(&server, &certificates.ca()), &["not valid for name", "elsewhere.example"]).await;
@@ -81,7 +81,7 @@ async fn a_server_whose_certificate_expired_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_without_the_certificate_that_the_server_wants_is_told_what_is_missing() {
+async fn a_client_without_the_required_certificate_is_told_what_is_missing() {
     let certificates = Certificates::make();
     let server = server(&certificates, certificates.server(), true);
     let url = url(&server, &certificates.ca());
@@ -93,7 +93,7 @@ async fn a_client_without_the_certificate_that_the_server_wants_is_told_what_is_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn encryption_is_never_given_up_and_never_taken_up_by_itself() {
+async fn tls_is_never_dropped_and_never_enabled_implicitly() {
     let certificates = Certificates::make();
     let encrypted = server(&certificates, certificates.server(), false);
     let plain = RedisServer::start(RedisOptions { password: Some(SECRET.into()), ..Default::default() });
@@ -103,19 +103,19 @@ async fn encryption_is_never_given_up_and_never_taken_up_by_itself() {
     refused(&format!("redis://{}", encrypted.address()), &["redis at"]).await;
 }
 
-/// A listener that speaks no TLS writes down all it hears.
+/// A listener without TLS that records everything it receives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_secret_is_said_before_the_other_side_proved_who_it_is() {
+async fn no_secret_is_sent_before_the_server_is_authenticated() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
     let ear = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("a client comes");
+        let (mut stream, _) = listener.accept().expect("a client connects");
         let mut heard = vec![0; 4096];
-        let length = stream.read(&mut heard).expect("it speaks first");
+        let length = stream.read(&mut heard).expect("the client sends first");
         heard.truncate(length);
-        // As a plain server answers what it does not understand.
-        stream.write_all(b"-ERR unknown command\r\n").expect("it listens");
-        stream.read_to_end(&mut heard).expect("it ends");
+        // The answer of a plain server to bytes that it does not understand.
+        stream.write_all(b"-ERR unknown command\r\n").expect("the peer accepts the bytes");
+        stream.read_to_end(&mut heard).expect("the stream ends");
         heard
     });
     let certificates = Certificates::make();

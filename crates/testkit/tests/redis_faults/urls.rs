@@ -1,20 +1,20 @@
-//! URLs that cannot be used: each error names the option and what it takes.
+//! Invalid URLs: each error names the option and its valid values.
 
 use latchwork::ErrorKind;
 use testkit::servers::{Certificates, RedisOptions, RedisServer};
 
-/// Nobody listens there, so whoever connects before reading the options says something else.
+/// No server listens there, so a client that connected before reading the options would get another error.
 const NOBODY: &str = "redis://127.0.0.1:1/?";
 
 async fn invalid(url: &str, parts: &[&str]) {
-    let error = latchwork::connect(url).await.expect_err("it cannot be used");
+    let error = latchwork::connect(url).await.expect_err("the server cannot be used");
     println!("{error}");
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     assert!(parts.iter().all(|part| error.to_string().contains(part)), "{parts:?} in {error}");
 }
 
 #[tokio::test]
-async fn every_option_with_a_bad_value_is_named_with_what_it_takes() {
+async fn every_option_with_an_invalid_value_is_named_with_its_valid_values() {
     let words = [
         ("scheme=redlock", "scheme=", "set, setnx, getset"),
         ("scheme=", "scheme=", "set, setnx, getset"),
@@ -45,7 +45,7 @@ async fn every_option_with_a_bad_value_is_named_with_what_it_takes() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_none_is_refused_before_anybody_is_asked() {
+async fn an_invalid_address_is_refused_before_anything_is_sent() {
     for (url, part) in [
         ("redis://127.0.0.1:0", "1 to 65535"),
         ("redis://127.0.0.1:99999", "1 to 65535"),
@@ -60,7 +60,7 @@ async fn an_address_that_is_none_is_refused_before_anybody_is_asked() {
 }
 
 #[tokio::test]
-async fn files_for_tls_that_cannot_be_used_are_named() {
+async fn unusable_tls_files_are_named() {
     let certificates = Certificates::make();
     let (ca, client, folder) = (certificates.ca(), certificates.client(), tempfile::tempdir().unwrap());
     let (ca, cert, key) = (ca.display(), client.certificate.display(), client.key.display());
@@ -80,9 +80,9 @@ async fn files_for_tls_that_cannot_be_used_are_named() {
     }
 }
 
-/// Redis itself would take it for nobody in particular, and let it do what everybody may.
+/// Redis itself would treat it as the default user, with that user's rights.
 #[tokio::test]
-async fn a_user_without_a_password_is_refused_and_not_forgotten() {
+async fn a_user_without_a_password_is_refused_and_not_ignored() {
     invalid("redis://canary@127.0.0.1:1", &["user", "password"]).await;
     let error = latchwork::connect("redis://canary@127.0.0.1:1").await.expect_err("no password");
     assert!(!format!("{error} {error:?}").contains("canary"), "it may be the password: {error}");
@@ -93,10 +93,10 @@ async fn a_database_that_the_server_does_not_have_is_the_callers_mistake() {
     let server = RedisServer::start(RedisOptions::default());
     let url = |database| format!("redis://{}/{database}", server.address());
     invalid(&url(99), &["database"]).await;
-    latchwork::connect(&url(15)).await.expect("it has that one");
+    latchwork::connect(&url(15)).await.expect("the server has that database");
     let config = vec![("cluster-enabled".to_owned(), "yes".to_owned())];
     let node = RedisServer::start(RedisOptions { config, ..Default::default() });
-    // A cluster of Valkey 9 can have databases, and has other words for one that it does not have.
+    // A cluster of Valkey 9 can have databases, and has another error for a database that does not exist.
     let info = node.command(&["INFO", "server"]).text();
     let of_cluster = if info.contains("valkey_version:9") { "out of range" } else { "cluster" };
     invalid(&format!("redis://{}/1", node.address()), &[of_cluster, "database"]).await;

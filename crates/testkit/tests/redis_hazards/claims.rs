@@ -1,4 +1,4 @@
-//! Claims made by hand, for tests that talk to the engine without the core.
+//! Claims for tests that call the engine without the core.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,21 +6,21 @@ use std::time::Duration;
 use latchwork::LockName;
 use latchwork::engine::{Busy, Claim, Engine, Grant, Renewal, Verdict};
 
-use super::scene::{LOCK, until_some};
+use super::harness::{LOCK, until_some};
 
 /// A claim that only tries.
 pub(crate) fn trying(ttl: Duration) -> Claim {
     Claim::new(LockName::new(LOCK).expect("a good name"), ttl)
 }
 
-/// A claim that takes a place in the queue, for as long as its lease will be.
+/// A claim that enters the queue, for as long as its lease will be.
 pub(crate) fn waiting(ttl: Duration) -> Claim {
     let mut claim = trying(ttl);
     claim.wait_lease = ttl;
     claim
 }
 
-/// Claims, and is granted.
+/// Claims, and expects a grant.
 pub(crate) async fn granted(engine: &impl Engine, claim: &Claim) -> Grant {
     match engine.claim(claim).await.expect("the engine answers") {
         Verdict::Granted(grant) => grant,
@@ -28,7 +28,7 @@ pub(crate) async fn granted(engine: &impl Engine, claim: &Claim) -> Grant {
     }
 }
 
-/// Claims, and finds that another has it.
+/// Claims, and expects that another client has the lock.
 pub(crate) async fn busy(engine: &impl Engine, claim: &Claim) -> Busy {
     match engine.claim(claim).await.expect("the engine answers") {
         Verdict::Busy(busy) => busy,

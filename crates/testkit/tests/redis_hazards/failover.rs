@@ -1,4 +1,4 @@
-//! A replica that takes over before it heard of the lock.
+//! A replica takes over before it has received the lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,13 +7,13 @@ use std::time::Duration;
 use latchwork::clock::Clock;
 use latchwork::engine::Engine;
 use latchwork::{Client, LockName, Loss, Promise};
-use testkit::proxy::Proxy;
+use testkit::network::proxy::Proxy;
 use testkit::servers::{RedisOptions, RedisServer};
 use testkit::store::{Store, Written};
 
 use super::claims::granted;
+use super::harness::{LOCK, LONG, engine, take, until, url, with_both};
 use super::naive::Naive;
-use super::scene::{LOCK, LONG, engine, take, until, url, with_both};
 
 /// A master, its replica, and the network between the two.
 struct Pair {
@@ -24,14 +24,14 @@ struct Pair {
 
 impl Pair {
     async fn new() -> Self {
-        // Or the first copy is not even begun for five seconds.
+        // Otherwise the first copy does not even start for five seconds.
         let config = vec![("repl-diskless-sync-delay".into(), "0".into())];
         let master = RedisServer::start(RedisOptions { config, ..RedisOptions::default() });
         let (replica, link) = (RedisServer::start(RedisOptions::default()), Proxy::to(master.address()));
         let port = link.address().port().to_string();
         assert!(replica.command(&["REPLICAOF", "127.0.0.1", &port]).is("OK"));
         let pair = Self { master, replica: Arc::new(replica), link };
-        // It says that it is up before it is told of anything.
+        // The replica reports that the link is up before it has received any data.
         assert!(pair.master.command(&["SET", "ready", "yes"]).is("OK"));
         pair.until_replicated("ready").await;
         assert_eq!(pair.master.command(&["DEL", "ready"]).integer(), 1);
@@ -39,12 +39,12 @@ impl Pair {
         pair
     }
 
-    /// The replica hears nothing more.
+    /// Blocks all traffic to the replica.
     fn cut_off_the_replica(&self) {
         self.link.black_hole(true);
     }
 
-    /// The master dies, and the replica takes over.
+    /// Kills the master, and promotes the replica.
     fn fail_over(&self) {
         self.master.kill();
         assert!(self.replica.command(&["REPLICAOF", "NO", "ONE"]).is("OK"));
@@ -56,7 +56,7 @@ impl Pair {
 }
 
 async fn client(server: &RedisServer) -> Client {
-    latchwork::connect(&url(server.port(), "")).await.expect("the server is there")
+    latchwork::connect(&url(server.port(), "")).await.expect("the server accepts the connection")
 }
 
 #[tokio::test]
@@ -68,35 +68,39 @@ async fn naive_a_failover_makes_two_holders_with_the_same_token() {
     let token = first.ask(&["INCR", "token"]).integer();
     pair.fail_over();
     let mut second = Naive::at(pair.replica.address());
-    assert!(second.set_nx_px(LOCK, "second", 60_000), "beside the first, which works on");
+    assert!(second.set_nx_px(LOCK, "second", 60_000), "beside the first, which continues");
     assert_eq!(second.ask(&["INCR", "token"]).integer(), token, "so a store cannot tell them apart");
 }
 
-/// As its guarantees say.
+/// The documented effect.
 #[tokio::test]
-async fn a_failover_makes_two_holders_of_whom_a_store_that_checks_tokens_refuses_the_former() {
+async fn a_failover_makes_two_holders_and_a_store_that_checks_tokens_refuses_the_former() {
     let (pair, folder) = (Pair::new().await, tempfile::tempdir().expect("a temporary folder"));
     let mut store = Store::open(&folder.path().join("store"));
     let first = client(&pair.master).await;
     assert_eq!(first.guarantees().faults.failover, Promise::FencedOnly);
     pair.cut_off_the_replica();
-    // Long enough for the failover of a machine that stands still meanwhile.
+    // Long enough for the failover of a machine that stalls meanwhile.
     let former = take(&first, Duration::from_secs(8)).await;
     let former_token = former.token().expect("redis has tokens");
     assert_eq!(store.write(former_token, "former"), Written::Accepted);
     pair.fail_over();
-    assert_eq!(pair.replica.command(&["DBSIZE"]).integer(), 0, "it knows neither the lock nor its token");
+    assert_eq!(
+        pair.replica.command(&["DBSIZE"]).integer(),
+        0,
+        "the replica has neither the lock nor its token"
+    );
 
     let latter = take(&client(&pair.replica).await, LONG).await;
     assert!(former.is_certain() && latter.is_certain(), "exclusion is lost");
     let latter_token = latter.token().expect("redis has tokens");
-    assert!(latter_token > former_token, "and tokens rise all the same");
+    assert!(latter_token > former_token, "tokens still rise");
     assert_eq!(store.write(latter_token, "latter"), Written::Accepted);
     assert_eq!(store.write(former_token, "former"), Written::Refused { seen: latter_token.get() });
     assert_eq!(store.read().value, "latter");
-    assert_eq!(former.lost().await, Loss::Unreachable, "the former is told");
+    assert_eq!(former.lost().await, Loss::Unreachable, "the former holder is told");
     assert!(Clock::boottime().now() < former.lease_end(), "before its lease ends");
-    latter.release().await.expect("held to the end");
+    latter.release().await.expect("the lock was held to the end");
 }
 
 #[tokio::test]
@@ -111,7 +115,8 @@ async fn naive_a_failover_between_setnx_and_expire_leaves_a_lock_for_ever() {
     assert_eq!(pair.replica.command(&["PTTL", LOCK]).integer(), -1);
 }
 
-/// Looks at the replica as often as it can, until told to stop: how often it saw a lock without an end.
+/// Polls the replica as often as possible until told to stop; returns how often it saw a lock without an
+/// expiry.
 fn watch(replica: &Arc<RedisServer>, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<u64> {
     const ENDLESS: &str = "for _, key in ipairs(redis.call('KEYS', 'lock-*')) do \
                            if redis.call('PTTL', key) == -1 then return 1 end end return 0";
@@ -133,14 +138,14 @@ async fn naive_a_replica_sees_locks_without_an_end() {
     for number in 0..20 {
         let key = format!("lock-{number}");
         assert!(holder.setnx(&key, "holder"));
-        super::scene::pause(5).await; // It is slow, but that is no reason to hold a lock for ever.
+        super::harness::pause(5).await; // It is slow, but that is no reason to hold a lock for ever.
         assert_eq!(holder.ask(&["EXPIRE", &key, "30"]).integer(), 1);
     }
     stop.store(true, Ordering::Relaxed);
     assert!(watching.join().expect("no panic") > 0);
 }
 
-/// What a script does reaches a replica as one step. The failover comes in the middle of many.
+/// The effects of a script reach a replica atomically. The failover comes in the middle of many scripts.
 async fn no_lock_without_an_end_on_a_replica(options: &str) {
     let (pair, stop) = (Pair::new().await, Arc::default());
     let watching = watch(&pair.replica, &stop);

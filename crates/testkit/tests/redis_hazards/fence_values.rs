@@ -1,19 +1,19 @@
 //! Values in the key of the newest token that no grant of ours wrote: an operator's, another program's, or a
-//! number that the scripts cannot count on from.
+//! number from which the scripts cannot count on.
 
 use latchwork::{Client, Error, ErrorKind, Result};
 use testkit::servers::{RedisOptions, RedisServer};
 
-use super::scene::{LOCK, LONG, SOON, Scene, soon, take, take_in_background, until, with_both};
+use super::harness::{HazardHarness, LOCK, LONG, SOON, soon, take, take_in_background, until, with_both};
 
 /// The key of the newest token of [`LOCK`].
 const FENCE: &str = "{orders/42}:latchwork1:f";
-/// A claim is answered within this time, also on a machine that stands still for half a second.
+/// The limit for the answer to a claim, even on a machine that stalls for half a second.
 const ANSWERED: std::time::Duration = std::time::Duration::from_secs(2);
 /// The text after the token of a grant.
 const MEMBER: &str = "0123456789abcdef0123456789abcdef0123456789abcdefx\nnote";
 
-/// Numbers that leave no room for tokens above them: Lua counts to 2^53, and the key has room for 16 digits.
+/// Numbers that leave no room for greater tokens: Lua counts to 2^53, and the key has room for 16 digits.
 fn too_great() -> Vec<String> {
     let numbers = [
         "9007199254740993",
@@ -47,13 +47,13 @@ const FIT: [(&str, u64); 13] = [
     ("nan", 0),
 ];
 
-/// Takes [`LOCK`] in the given way, and releases it.
+/// Acquires [`LOCK`] in the given way, and releases it.
 async fn token(client: &Client, way: &str) -> Result<u64> {
     let guard = match way {
         "alone" => client.lock(LOCK).ttl(LONG).wait(SOON).acquire().await?,
         _ => client.rw_lock(LOCK).read().ttl(LONG).wait(SOON).acquire().await?,
     };
-    // Tasks of one client count in the low bits among themselves.
+    // The low bits count the tasks of one client.
     let token = guard.token().expect("every grant has one").get() >> 8;
     guard.release().await?;
     Ok(token)
@@ -67,28 +67,28 @@ fn is_clear(error: &Error, value: &str) {
 #[tokio::test]
 async fn tokens_rise_above_every_number_in_the_fence_or_are_refused() {
     with_both(async |options| {
-        let scene = Scene::new();
-        let client = scene.client(options).await;
+        let harness = HazardHarness::new();
+        let client = harness.client(options).await;
         // Only one of the schemes has readers.
         let ways = if options == "scheme=set" { &["alone", "together"][..] } else { &["alone"] };
         for way in ways {
             for (value, number) in FIT {
-                scene.server.command(&["SET", FENCE, value]);
+                harness.server.command(&["SET", FENCE, value]);
                 let first = token(&client, way).await.unwrap_or_else(|error| panic!("{value:?}: {error}"));
-                let second = token(&client, way).await.expect("it is as any other by now");
+                let second = token(&client, way).await.expect("the fence is usable by now");
                 assert!(first > number && second > first, "{value:?}, {way}: {first}, then {second}");
             }
             for value in too_great() {
-                scene.server.command(&["SET", FENCE, &value]);
+                harness.server.command(&["SET", FENCE, &value]);
                 let refused = token(&client, way).await;
                 let error = refused.map(|token| panic!("{value:?}, {way}: {token}")).expect_err("panicked");
                 is_clear(&error, &value);
-                assert_eq!(scene.value(FENCE).as_deref(), Some(&value[..]), "it is left as it is");
-                assert_eq!(scene.value(LOCK), None, "{value:?}, {way}: the lock is left free");
-                assert_eq!(scene.queued(), 0, "{value:?}, {way}");
+                assert_eq!(harness.value(FENCE).as_deref(), Some(&value[..]), "the value is unchanged");
+                assert_eq!(harness.value(LOCK), None, "{value:?}, {way}: the lock is left free");
+                assert_eq!(harness.queued(), 0, "{value:?}, {way}");
             }
-            scene.server.command(&["DEL", FENCE]);
-            token(&client, way).await.expect("as if nothing had been");
+            harness.server.command(&["DEL", FENCE]);
+            token(&client, way).await.expect("tokens work as before");
         }
     })
     .await;
@@ -97,21 +97,21 @@ async fn tokens_rise_above_every_number_in_the_fence_or_are_refused() {
 /// The value is written while the lock is held. The held lock is released, and its waiters get an error
 /// instead of waiting on.
 #[tokio::test]
-async fn waiters_behind_a_fence_that_is_too_great_are_told() {
+async fn waiters_behind_a_too_great_fence_get_an_error() {
     with_both(async |options| {
-        let scene = Scene::new();
+        let harness = HazardHarness::new();
         for value in too_great() {
-            let (holder, other) = (scene.client(options).await, scene.client(options).await);
+            let (holder, other) = (harness.client(options).await, harness.client(options).await);
             let guard = take(&holder, LONG).await;
             let lock = other.lock(LOCK).ttl(LONG).wait(SOON);
             let waiter = tokio::spawn(async move { lock.acquire().await.map(|guard| guard.token()) });
-            scene.until_queued(1).await;
-            scene.server.command(&["SET", FENCE, &value]);
-            guard.release().await.expect("it is given back");
+            harness.until_queued(1).await;
+            harness.server.command(&["SET", FENCE, &value]);
+            guard.release().await.expect("the claim is released");
             is_clear(&soon(waiter).await.expect_err("no token is above it"), &value);
-            until("the lock is free", || scene.value(LOCK).is_none()).await;
-            assert_eq!(scene.value(FENCE).as_deref(), Some(&value[..]), "it is left as it is");
-            scene.server.command(&["DEL", FENCE]);
+            until("the lock is free", || harness.value(LOCK).is_none()).await;
+            assert_eq!(harness.value(FENCE).as_deref(), Some(&value[..]), "the value is unchanged");
+            harness.server.command(&["DEL", FENCE]);
         }
     })
     .await;
@@ -119,19 +119,19 @@ async fn waiters_behind_a_fence_that_is_too_great_are_told() {
 
 /// Readers that share the lock keep it.
 #[tokio::test]
-async fn readers_keep_their_lock_when_the_fence_becomes_too_great() {
-    let scene = Scene::new();
-    let (holder, other) = (scene.client("").await, scene.client("").await);
+async fn readers_keep_their_lock_behind_a_too_great_fence() {
+    let harness = HazardHarness::new();
+    let (holder, other) = (harness.client("").await, harness.client("").await);
     let first = holder.rw_lock(LOCK).read().ttl(LONG).acquire().await.expect("it is free");
-    scene.server.command(&["SET", FENCE, "10000000000000000"]);
+    harness.server.command(&["SET", FENCE, "10000000000000000"]);
     let error =
         other.rw_lock(LOCK).read().ttl(LONG).wait(SOON).acquire().await.expect_err("no token is above it");
     is_clear(&error, "while others read");
-    assert!(scene.value(LOCK).is_some(), "the reader has it still");
-    scene.server.command(&["DEL", FENCE]);
+    assert!(harness.value(LOCK).is_some(), "the reader still has the lock");
+    harness.server.command(&["DEL", FENCE]);
     let second = other.rw_lock(LOCK).read().ttl(LONG).wait(SOON).acquire().await.expect("they share it");
-    let writer = take_in_background(&scene.client("").await, LONG);
-    scene.until_queued(1).await;
+    let writer = take_in_background(&harness.client("").await, LONG);
+    harness.until_queued(1).await;
     assert!(second.token().expect("granted") > first.token().expect("granted"));
     first.release().await.expect("held");
     assert!(!writer.is_finished());
@@ -141,7 +141,7 @@ async fn readers_keep_their_lock_when_the_fence_becomes_too_great() {
 
 /// A master with this value counts as down.
 #[tokio::test]
-async fn one_master_with_a_fence_that_is_too_great_holds_nobody_up_and_a_majority_refuses() {
+async fn one_master_with_a_too_great_fence_delays_no_client_and_a_majority_refuses() {
     let servers: Vec<_> = (0..3).map(|_| RedisServer::start(RedisOptions::default())).collect();
     let places: Vec<_> = servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
     let url = format!("redlock://{}?quarantine=off", places.join(","));
@@ -157,7 +157,7 @@ async fn one_master_with_a_fence_that_is_too_great_holds_nobody_up_and_a_majorit
         let error = lock.acquire().await.expect_err("one of three is fine");
         assert!(error.to_string().contains(FENCE), "{value:?}: {error}");
         for server in &servers[..2] {
-            assert_eq!(server.command(&["GET", FENCE]).text(), value, "it is left as it is");
+            assert_eq!(server.command(&["GET", FENCE]).text(), value, "the value is unchanged");
         }
     }
 }
@@ -165,30 +165,30 @@ async fn one_master_with_a_fence_that_is_too_great_holds_nobody_up_and_a_majorit
 /// Versions of cells are counted in the same way.
 #[tokio::test]
 async fn versions_of_cells_rise_or_are_refused() {
-    let scene = Scene::new();
-    let (cell, key) = (scene.client("").await.cell("config"), "{config}:latchwork1:c");
-    scene.server.command(&["SET", key, "8000000099999999=old"]);
+    let harness = HazardHarness::new();
+    let (cell, key) = (harness.client("").await.cell("config"), "{config}:latchwork1:c");
+    harness.server.command(&["SET", key, "8000000099999999=old"]);
     let next = cell.update(|_| b"new".to_vec()).await.expect("there is room above it");
     assert_eq!(next.version.get(), 8_000_000_100_000_000);
     for value in ["9999999999999999=old", "9007199254740993=old", "10000000000000000=old", "hello", ""] {
-        scene.server.command(&["SET", key, value]);
+        harness.server.command(&["SET", key, value]);
         let refused = cell.update(|_| b"new".to_vec()).await;
         let error = refused.map(|state| panic!("{value:?}: {:?}", state.version)).expect_err("panicked");
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{value:?}: {error}");
-        assert_eq!(scene.value(key).as_deref(), Some(value), "it is left as it is");
+        assert_eq!(harness.value(key).as_deref(), Some(value), "the value is unchanged");
     }
 }
 
 /// A time that no clock can reach keeps other clients out. It must not be read as a time that is over.
 #[tokio::test]
-async fn a_value_of_getset_with_too_many_digits_is_a_lock_that_is_held() {
-    let scene = Scene::new();
-    let client = scene.client("scheme=getset").await;
+async fn a_getset_value_with_too_many_digits_is_a_held_lock() {
+    let harness = HazardHarness::new();
+    let client = harness.client("scheme=getset").await;
     for digits in [17, 19, 20, 25, 40, 310] {
         let value = "9".repeat(digits);
-        scene.server.command(&["SET", LOCK, &value]);
+        harness.server.command(&["SET", LOCK, &value]);
         let tried = client.lock(LOCK).try_acquire().await.unwrap_or_else(|error| panic!("{digits}: {error}"));
         assert!(tried.is_none(), "{digits} digits");
-        assert_eq!(scene.value(LOCK).as_deref(), Some(&value[..]));
+        assert_eq!(harness.value(LOCK).as_deref(), Some(&value[..]));
     }
 }

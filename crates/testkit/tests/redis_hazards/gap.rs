@@ -1,4 +1,5 @@
-//! `handover=wake`: for a fleet that moves to us from a client that polls, a released lock stays free for a while.
+//! `handover=wake`: for a fleet that migrates to us from a client that polls, a released lock stays free for
+//! a while.
 
 use std::time::Duration;
 
@@ -6,39 +7,39 @@ use latchwork::clock::Clock;
 use latchwork::engine::{Engine, Released, Wake};
 
 use super::claims::{busy, granted, granted_soon, trying, waiting};
-use super::scene::{LOCK, LONG, SOON, Scene};
+use super::harness::{HazardHarness, LOCK, LONG, SOON};
 
-/// Long enough to be told from no gap at all.
+/// Long enough to be distinguished from no gap at all.
 const GAP: Duration = Duration::from_millis(400);
 
 #[tokio::test]
 async fn the_first_waiter_is_woken_and_takes_the_lock_when_the_gap_is_over() {
-    let scene = Scene::new();
+    let harness = HazardHarness::new();
     let options = format!("handover=wake&gap={}ms", GAP.as_millis());
     let [holder, waiter, late] =
-        [scene.engine(&options).await, scene.engine(&options).await, scene.engine(&options).await];
+        [harness.engine(&options).await, harness.engine(&options).await, harness.engine(&options).await];
     let (claim, first) = (trying(LONG), waiting(LONG));
     granted(&holder, &claim).await;
     let state = busy(&waiter, &first).await;
     let released = Clock::boottime().now();
     assert_eq!(holder.release(&claim).await.expect("it answers"), Released::Freed);
-    let wake = tokio::time::timeout(SOON, waiter.wait(&first, &state)).await.expect("it is woken");
-    assert_eq!(wake.expect("it listens"), Wake::Recheck, "woken, and nothing more");
+    let wake = tokio::time::timeout(SOON, waiter.wait(&first, &state)).await.expect("the waiter is woken");
+    assert_eq!(wake.expect("the waiter is subscribed"), Wake::Recheck, "woken, and nothing more");
     let again_in = busy(&waiter, &first).await.again_in;
     assert!(again_in <= GAP + Duration::from_millis(1), "it comes back when the gap is over: {again_in:?}");
     busy(&late, &trying(LONG)).await;
-    assert_eq!(scene.value(LOCK), None, "free, for others");
+    assert_eq!(harness.value(LOCK), None, "free, for others");
     granted_soon(&waiter, &first).await;
     assert!(Clock::boottime().now().since(released) >= GAP - Duration::from_millis(1), "not before");
 }
 
-/// They have had it: to leave it for them any longer would be to leave it to them for good.
+/// The others have had their turn: a longer gap would leave the lock to them for good.
 #[tokio::test]
-async fn the_gap_is_over_when_another_client_has_had_its_turn() {
-    let scene = Scene::new();
+async fn the_gap_ends_when_another_program_has_had_its_turn() {
+    let harness = HazardHarness::new();
     let [holder, waiter] =
-        [scene.engine("handover=wake&gap=1h").await, scene.engine("handover=wake&gap=1h").await];
-    let (claim, first, mut foreign) = (trying(LONG), waiting(LONG), scene.naive());
+        [harness.engine("handover=wake&gap=1h").await, harness.engine("handover=wake&gap=1h").await];
+    let (claim, first, mut foreign) = (trying(LONG), waiting(LONG), harness.naive());
     granted(&holder, &claim).await;
     busy(&waiter, &first).await;
     assert_eq!(holder.release(&claim).await.expect("it answers"), Released::Freed);
@@ -49,19 +50,19 @@ async fn the_gap_is_over_when_another_client_has_had_its_turn() {
     granted(&waiter, &first).await;
 }
 
-/// In the middle of a gap, and behind a holder that tells nobody: the server tells of both changes.
+/// In the middle of a gap, and behind a holder that announces nothing: the server notifies of both changes.
 #[tokio::test]
-async fn the_first_waiter_is_told_what_other_clients_do() {
-    let scene = Scene::new();
+async fn the_first_waiter_is_notified_of_the_actions_of_other_programs() {
+    let harness = HazardHarness::new();
     let [holder, waiter] =
-        [scene.engine("handover=wake&gap=1h").await, scene.engine("handover=wake&gap=1h").await];
-    let (claim, first, mut foreign) = (trying(LONG), waiting(LONG), scene.naive());
+        [harness.engine("handover=wake&gap=1h").await, harness.engine("handover=wake&gap=1h").await];
+    let (claim, first, mut foreign) = (trying(LONG), waiting(LONG), harness.naive());
     granted(&holder, &claim).await;
     busy(&waiter, &first).await;
     assert_eq!(holder.release(&claim).await.expect("it answers"), Released::Freed);
     let woken = async |state| {
         let wake = tokio::time::timeout(SOON, waiter.wait(&first, &state)).await.expect("it is told");
-        assert_eq!(wake.expect("it listens"), Wake::Recheck);
+        assert_eq!(wake.expect("the waiter is subscribed"), Wake::Recheck);
     };
     // The wake-up of the release itself.
     woken(busy(&waiter, &first).await).await;

@@ -1,48 +1,48 @@
-//! What is wrong with the GETSET recipe, and how the same goes with ours.
+//! The flaws of the GETSET recipe, and the behaviour of our engine in the same situations.
 
 use std::time::Duration;
 
 use latchwork::engine::Engine;
+use testkit::harness::clock;
+use testkit::scripted_process::ScriptedProcess;
 use testkit::shim::Clocks;
-use testkit::stage::clock;
-use testkit::subject::Subject;
 
 use super::claims::{busy, granted, trying, waiting};
 use super::getset_scheme::getset;
+use super::harness::{HazardHarness, LOCK, LONG, pause, take, with_both};
 use super::recipe::Recipe;
-use super::scene::{LOCK, LONG, Scene, pause, take, with_both};
 
 const HOUR: i64 = 3_600_000;
 const SHORT: Duration = Duration::from_millis(100);
 
 #[tokio::test]
 async fn naive_a_loser_of_the_race_moves_the_winners_expiry() {
-    let scene = Scene::new();
-    let [mut dead, mut winner, mut loser] = [0, 0, 0].map(|ahead| Recipe::new(&scene, ahead));
+    let harness = HazardHarness::new();
+    let [mut dead, mut winner, mut loser] = [0, 0, 0].map(|ahead| Recipe::new(&harness, ahead));
     assert!(dead.take(SHORT));
     pause(2 * SHORT.as_millis() as u64).await;
     assert!(winner.finds_it_over() && loser.finds_it_over());
     assert!(winner.overwrite(LONG) && !loser.overwrite(2 * LONG));
-    assert_eq!(scene.value(LOCK), Some(loser.value.to_string()), "the winner's time is another");
+    assert_eq!(harness.value(LOCK), Some(loser.value.to_string()), "the winner's time is another");
     assert!(!winner.release(), "and it cannot tell its own lock any more");
-    assert!(scene.value(LOCK).is_some());
+    assert!(harness.value(LOCK).is_some());
 }
 
 #[tokio::test]
 async fn a_loser_moves_nothing() {
     with_both(async |options| {
-        let scene = Scene::new();
-        let [winner, loser] = [scene.engine(options).await, scene.engine(options).await];
+        let harness = HazardHarness::new();
+        let [winner, loser] = [harness.engine(options).await, harness.engine(options).await];
         let claim = trying(LONG);
         granted(&winner, &claim).await;
-        let mut left = scene.pttl(LOCK);
+        let mut left = harness.pttl(LOCK);
         for losing in [trying(2 * LONG), waiting(2 * LONG), trying(SHORT)] {
             pause(2).await;
             busy(&loser, &losing).await;
             loser.release(&losing).await.expect("it answers");
-            assert_eq!(scene.value(LOCK), Some(claim.id.to_string()));
-            let now = scene.pttl(LOCK);
-            assert!(now < left, "its time goes on as it did");
+            assert_eq!(harness.value(LOCK), Some(claim.id.to_string()));
+            let now = harness.pttl(LOCK);
+            assert!(now < left, "its time is unchanged");
             left = now;
         }
     })
@@ -51,47 +51,47 @@ async fn a_loser_moves_nothing() {
 
 #[tokio::test]
 async fn a_loser_moves_nothing_with_our_getset_either() {
-    let scene = Scene::new();
-    let [winner, loser] = [getset(&scene).await, getset(&scene).await];
-    let mut dead = Recipe::new(&scene, 0);
+    let harness = HazardHarness::new();
+    let [winner, loser] = [getset(&harness).await, getset(&harness).await];
+    let mut dead = Recipe::new(&harness, 0);
     assert!(dead.take(SHORT));
     pause(2 * SHORT.as_millis() as u64).await;
     let claim = trying(LONG);
     granted(&winner, &claim).await;
-    let value = scene.value(LOCK);
+    let value = harness.value(LOCK);
     for losing in [trying(2 * LONG), waiting(2 * LONG)] {
         busy(&loser, &losing).await;
         loser.release(&losing).await.expect("it answers");
-        assert_eq!(scene.value(LOCK), value);
+        assert_eq!(harness.value(LOCK), value);
     }
 }
 
 #[test]
 fn naive_a_client_whose_clock_is_ahead_steals_the_lock() {
-    let scene = Scene::new();
-    let [mut holder, mut ahead] = [0, HOUR].map(|ahead| Recipe::new(&scene, ahead));
+    let harness = HazardHarness::new();
+    let [mut holder, mut ahead] = [0, HOUR].map(|ahead| Recipe::new(&harness, ahead));
     assert!(holder.take(LONG));
     assert!(ahead.take(LONG), "beside the holder, whose lease has half a minute left");
 }
 
 #[tokio::test]
 async fn naive_a_client_whose_clock_is_ahead_keeps_others_out_for_an_hour() {
-    let scene = Scene::new();
-    let [mut ahead, mut rival] = [HOUR, 0].map(|ahead| Recipe::new(&scene, ahead));
+    let harness = HazardHarness::new();
+    let [mut ahead, mut rival] = [HOUR, 0].map(|ahead| Recipe::new(&harness, ahead));
     assert!(ahead.take(SHORT)); // And dies.
     pause(2 * SHORT.as_millis() as u64).await;
     assert!(!rival.take(SHORT));
     assert!(ahead.value > super::recipe::wall_millis() + HOUR / 2);
 }
 
-/// Holder and rival disagree about the hour, and about nothing else.
+/// Holder and rival disagree about the wall-clock time, and about nothing else.
 async fn a_wall_clock_off_by(millis: i64) {
-    // A machine that stands still for half a second costs nobody this lease.
+    // A machine that stalls for half a second does not lose this lease.
     const TTL: u64 = 2_000;
-    let (scene, clocks) = (Scene::new(), Clocks::new());
-    let client = scene.client("").await;
+    let (harness, clocks) = (HazardHarness::new(), Clocks::new());
+    let client = harness.client("").await;
     clocks.move_wall(millis);
-    let mut subject = Subject::with_clocks(&scene.url(""), &clocks);
+    let mut subject = ScriptedProcess::with_clocks(&harness.url(""), &clocks);
     let times = subject.ask("clocks").await;
     let wall: i64 = times.rsplit(' ').next().and_then(|wall| wall.parse().ok()).expect("milliseconds");
     assert!((wall - super::recipe::wall_millis() - millis).abs() < HOUR / 60, "the shim moved the clock");
@@ -102,7 +102,7 @@ async fn a_wall_clock_off_by(millis: i64) {
         pause(TTL / 2).await;
     }
     let token = mine.token().expect("redis has tokens").get();
-    mine.release().await.expect("held all along");
+    mine.release().await.expect("the lock was held all along");
 
     let held = subject.ask(&format!("hold {LOCK} {TTL}")).await;
     let theirs: u64 = held.strip_prefix("held ").and_then(|token| token.parse().ok()).expect("it is free");
@@ -112,7 +112,7 @@ async fn a_wall_clock_off_by(millis: i64) {
         pause(TTL / 2).await;
     }
     assert_eq!(subject.ask(&format!("certain {LOCK}")).await, "true", "it was renewed all along");
-    let left = scene.pttl(LOCK);
+    let left = harness.pttl(LOCK);
     assert!((1..=TTL as i64).contains(&left), "its lease is as long as any: {left}");
     assert_eq!(subject.ask(&format!("release {LOCK}")).await, "ok");
     let next = take(&client, LONG).await;
@@ -120,26 +120,26 @@ async fn a_wall_clock_off_by(millis: i64) {
 }
 
 #[tokio::test]
-async fn a_client_whose_clock_is_an_hour_ahead_excludes_and_is_excluded() {
+async fn a_client_whose_clock_is_an_hour_ahead_excludes_others_and_is_excluded() {
     a_wall_clock_off_by(HOUR).await;
 }
 
 #[tokio::test]
-async fn a_client_whose_clock_is_an_hour_behind_excludes_and_is_excluded() {
+async fn a_client_whose_clock_is_an_hour_behind_excludes_others_and_is_excluded() {
     a_wall_clock_off_by(-HOUR).await;
 }
 
-/// Without the GET before it, as in a hurry: whoever asks pushes the time of the dead holder ahead.
+/// Without the preceding GET: every client that asks extends the time of the dead holder.
 #[tokio::test]
-async fn naive_under_contention_all_overwrite_and_nobody_wins() {
-    // Nobody who stands still for half a second asks too late.
+async fn naive_contenders_all_overwrite_and_none_of_them_wins() {
+    // A client that stalls for half a second does not ask too late.
     const LEASE: Duration = Duration::from_millis(1_500);
-    let scene = Scene::new();
-    let mut clients: Vec<_> = (0..4).map(|_| Recipe::new(&scene, 0)).collect();
+    let harness = HazardHarness::new();
+    let mut clients: Vec<_> = (0..4).map(|_| Recipe::new(&harness, 0)).collect();
     assert!(clients[0].take(LEASE)); // And dies.
     let mut won = false;
     let end = clock().now().after(2 * LEASE);
-    // For two leases each of them asks again and again, and much sooner than a lease ends.
+    // For two leases each of them asks again and again, at intervals much shorter than a lease.
     while clock().now() < end {
         pause(LEASE.as_millis() as u64 / 20).await;
         won |= clients[1..].iter_mut().any(|client| client.overwrite(LEASE));
@@ -148,26 +148,26 @@ async fn naive_under_contention_all_overwrite_and_nobody_wins() {
 }
 
 #[tokio::test]
-async fn under_contention_one_wins_soon_after_a_holder_died() {
+async fn one_contender_wins_soon_after_a_holder_died() {
     for options in ["scheme=set", "scheme=setnx", "scheme=getset"] {
-        let scene = Scene::new();
-        let mut dead = Recipe::new(&scene, 0);
+        let harness = HazardHarness::new();
+        let mut dead = Recipe::new(&harness, 0);
         assert!(dead.take(SHORT));
         if options != "scheme=getset" {
-            assert_eq!(scene.server.command(&["PEXPIRE", LOCK, "100"]).integer(), 1);
+            assert_eq!(harness.server.command(&["PEXPIRE", LOCK, "100"]).integer(), 1);
         }
-        let rivals = (0..4).map(|_| scene.client(options));
+        let rivals = (0..4).map(|_| harness.client(options));
         let mut tasks = tokio::task::JoinSet::new();
         for rival in rivals {
             let rival = rival.await;
             tasks.spawn(async move {
                 let guard = take(&rival, Duration::from_secs(1)).await;
                 pause(2).await;
-                guard.release().await.expect("held, and by nobody else");
+                guard.release().await.expect("the lock is held by its own claim");
             });
         }
         let all = async { while tasks.join_next().await.is_some_and(|done| done.is_ok()) {} };
-        tokio::time::timeout(super::scene::SOON, all).await.expect("all of them win in turn");
-        assert!(tasks.is_empty() && scene.value(LOCK).is_none(), "{options}");
+        tokio::time::timeout(super::harness::SOON, all).await.expect("all of them win in turn");
+        assert!(tasks.is_empty() && harness.value(LOCK).is_none(), "{options}");
     }
 }

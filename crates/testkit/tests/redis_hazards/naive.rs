@@ -1,22 +1,22 @@
-//! A client that is not ours, and as simple as they come: one connection, one command at a time.
+//! Another program's client, as simple as possible: one connection, one command at a time.
 
 use std::net::SocketAddr;
 
 use testkit::servers::{Reply, Resp};
 
-/// A connection of somebody else.
+/// A connection of another program.
 pub(crate) struct Naive(Resp);
 
 impl Naive {
     pub(crate) fn at(address: SocketAddr) -> Self {
-        Self(Resp::tcp(address).expect("the server is there"))
+        Self(Resp::tcp(address).expect("the server accepts the connection"))
     }
 
     pub(crate) fn ask(&mut self, words: &[&str]) -> Reply {
         self.0.ask(words).expect("the server answers")
     }
 
-    /// `SET key value NX PX ms`: true if it was not there.
+    /// `SET key value NX PX ms`: true if the key did not exist.
     pub(crate) fn set_nx_px(&mut self, key: &str, value: &str, millis: u64) -> bool {
         self.ask(&["SET", key, value, "NX", "PX", &millis.to_string()]).is("OK")
     }
@@ -29,12 +29,12 @@ impl Naive {
         text(&self.ask(&["GET", key]))
     }
 
-    /// Sets it, and returns what was there before.
+    /// Sets the key, and returns its former value.
     pub(crate) fn getset(&mut self, key: &str, value: &str) -> Option<String> {
         text(&self.ask(&["GETSET", key, value]))
     }
 
-    /// True if it was there.
+    /// True if the key existed.
     pub(crate) fn del(&mut self, key: &str) -> bool {
         self.ask(&["DEL", key]).integer() == 1
     }

@@ -1,16 +1,16 @@
-"""A client of redis-py's Lock that does what it is told: one order per line in, one answer per line out.
+"""A process that locks with redis-py: one command per line in, one answer per line out.
 
-redis_py.py PORT NAME TIMEOUT: everything that is not given is redis-py's default, a sleep of 0.1 s above all.
+redis_py.py PORT NAME TIMEOUT: every other setting is redis-py's default, such as a sleep of 0.1 s.
 
 acquire              tries: "held" or "busy"
-wait SECONDS         acquires for so long at most: the same
-release, reacquire   "ok", or the name of what was raised
-extend SECONDS       the same
+wait SECONDS         waits at most this long: "held" or "busy"
+release, reacquire   "ok", or the name of the exception
+extend SECONDS       "ok", or the name of the exception
 owned                "True" or "False"
 turns COUNTER HISTORY UNTIL HOLD PAUSE
-                     takes turns until COUNTER has reached UNTIL; how many it took. A turn adds 1 to the number in the file
-                     COUNTER, unprotected but for the lock, and is written down in the file HISTORY. It takes HOLD seconds,
-                     and is followed by a pause of PAUSE seconds.
+                     takes turns until COUNTER has reached UNTIL; answers with their number. A turn adds 1 to the number in
+                     the file COUNTER, protected by nothing but the lock, and is recorded in the file HISTORY. It takes HOLD
+                     seconds, and is followed by a pause of PAUSE seconds.
 """
 
 import sys
@@ -53,20 +53,20 @@ def take_turns(lock, counter, history, until, hold, pause):
         time.sleep(float(pause))
 
 
-def follow(lock, order, *words):
-    if order == "acquire":
+def execute(lock, command, *words):
+    if command == "acquire":
         return "held" if lock.acquire(blocking=False) else "busy"
-    if order == "wait":
+    if command == "wait":
         return "held" if lock.acquire(blocking_timeout=float(words[0])) else "busy"
-    if order == "owned":
+    if command == "owned":
         return lock.owned()
-    if order == "turns":
+    if command == "turns":
         return take_turns(lock, *words)
     try:
-        if order == "extend":
+        if command == "extend":
             lock.extend(float(words[0]))
         else:
-            {"release": lock.release, "reacquire": lock.reacquire}[order]()
+            {"release": lock.release, "reacquire": lock.reacquire}[command]()
         return "ok"
     except LockError as error:
         return type(error).__name__
@@ -77,7 +77,7 @@ def main():
     client = redis.Redis(host="127.0.0.1", port=int(port))
     lock = client.lock(name, timeout=float(timeout), lock_class=TimedLock)
     for line in sys.stdin:
-        print(follow(lock, *line.split()), flush=True)
+        print(execute(lock, *line.split()), flush=True)
 
 
 main()

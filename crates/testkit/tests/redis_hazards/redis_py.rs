@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use testkit::python::Script;
 
-use super::scene::{LOCK, Scene};
+use super::harness::{HazardHarness, LOCK};
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/redis_hazards/redis_py.py");
-/// The newest release when this was written.
+/// The newest release at the time of writing.
 const PACKAGE: &str = "redis==8.1.0";
 
-/// A running `redis_py.py`, whose only lock is [`LOCK`] and whose leases are so long.
+/// A running `redis_py.py`, whose only lock is [`LOCK`] with leases of this length.
 ///
-/// Call it before a client of ours connects: the first time it installs a package, and blocks the thread for that long.
-pub(crate) fn start(scene: &Scene, lease: Duration) -> Script {
-    let args = [scene.server.port().to_string(), LOCK.to_owned(), lease.as_secs_f64().to_string()];
+/// Call it before one of our clients connects: the first time it installs a package, and blocks the thread
+/// for that long.
+pub(crate) fn start(harness: &HazardHarness, lease: Duration) -> Script {
+    let args = [harness.server.port().to_string(), LOCK.to_owned(), lease.as_secs_f64().to_string()];
     Script::start(PACKAGE, PROGRAM, &args.each_ref().map(String::as_str))
 }

@@ -4,62 +4,65 @@ use std::time::Duration;
 
 use latchwork::Effect;
 use latchwork::engine::{Engine, Released};
-use testkit::proxy::Proxy;
+use testkit::network::proxy::Proxy;
 
 use super::claims::{granted, granted_soon, trying};
-use super::scene::{LOCK, LONG, SOON, Scene, engine, take, until, url, with_both};
+use super::harness::{HazardHarness, LOCK, LONG, SOON, engine, take, until, url, with_both};
 
-/// Short enough to wait for its end. What is done under it comes in time on a machine that stands still for half a second.
+/// Short enough to wait for its end. The work under it finishes in time on a machine that stalls for half a
+/// second.
 const SHORT: Duration = Duration::from_millis(1_500);
 
-/// The newest token that was granted.
-fn newest_token(scene: &Scene) -> u64 {
-    let fence = scene.value(&format!("{{{LOCK}}}:latchwork1:f")).expect("there was a grant");
+/// The newest granted token.
+fn newest_token(harness: &HazardHarness) -> u64 {
+    let fence = harness.value(&format!("{{{LOCK}}}:latchwork1:f")).expect("there was a grant");
     fence[..16].parse().expect("a token stands first")
 }
 
-/// A lock that its owner may take again, by counting.
+/// A reentrant lock, which counts.
 #[test]
-fn naive_a_claim_that_is_repeated_after_a_lost_reply_is_never_given_back() {
-    let scene = Scene::new();
-    let mut client = scene.naive();
+fn naive_a_claim_that_is_retried_after_a_lost_reply_is_never_released() {
+    let harness = HazardHarness::new();
+    let mut client = harness.naive();
     assert_eq!(client.ask(&["HINCRBY", LOCK, "owner", "1"]).integer(), 1); // Whose reply is lost.
     client.ask(&["HINCRBY", LOCK, "owner", "1"]);
     assert_eq!(client.ask(&["HINCRBY", LOCK, "owner", "-1"]).integer(), 1, "released once, and still held");
 }
 
 #[tokio::test]
-async fn a_claim_that_is_repeated_after_a_lost_reply_is_the_same() {
+async fn a_claim_that_is_retried_after_a_lost_reply_is_the_same() {
     with_both(async |options| {
-        let scene = Scene::new();
-        let proxy = Proxy::to(scene.server.address());
+        let harness = HazardHarness::new();
+        let proxy = Proxy::to(harness.server.address());
         let (engine, claim) = (engine(&url(proxy.address().port(), options)).await, trying(LONG));
         for lost in 1..=2 {
             proxy.lose_reply_to(b"EVALSHA");
             assert_eq!(engine.claim(&claim).await.expect_err("lost").effect(), Effect::Unknown);
             assert_eq!(proxy.lost_replies(), lost);
         }
-        let token = newest_token(&scene);
+        let token = newest_token(&harness);
         assert_eq!(granted(&engine, &claim).await.token, Some(token), "the grant of the first");
         proxy.lose_reply_to(b"EVALSHA");
         engine.release(&claim).await.expect_err("lost");
-        assert_eq!(scene.value(LOCK), None, "one release is enough");
+        assert_eq!(harness.value(LOCK), None, "one release is enough");
         assert_eq!(engine.release(&claim).await.expect("it answers"), Released::NotHeld);
     })
     .await;
 }
 
 #[tokio::test]
-async fn whoever_waits_does_not_wait_for_its_own_ghost() {
-    let scene = Scene::new();
-    let proxy = Proxy::to(scene.server.address());
-    let client = latchwork::connect(&url(proxy.address().port(), "")).await.expect("the server is there");
+async fn a_waiter_does_not_wait_for_its_own_former_claim() {
+    let harness = HazardHarness::new();
+    let proxy = Proxy::to(harness.server.address());
+    let client = latchwork::connect(&url(proxy.address().port(), ""))
+        .await
+        .expect("the server accepts the connection");
     proxy.lose_reply_to(b"EVALSHA");
     let guard = take(&client, LONG).await;
     assert_eq!(proxy.lost_replies(), 1);
-    assert_eq!(newest_token(&scene), guard.token().expect("redis has tokens").engine_token());
+    assert_eq!(newest_token(&harness), guard.token().expect("redis has tokens").engine_token());
     guard.release().await.expect("held");
-    assert_eq!(scene.value(LOCK), None);
+    assert_eq!(harness.value(LOCK), None);
 }
 
 /// Compares before it deletes, but every hold of one process has the same value.
@@ -67,22 +70,22 @@ async fn whoever_waits_does_not_wait_for_its_own_ghost() {
 async fn naive_a_release_that_arrives_late_frees_the_next_hold_of_the_same_process() {
     const RELEASE: &str =
         "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
-    let scene = Scene::new();
-    let [mut process, mut other] = [scene.naive(), scene.naive()];
+    let harness = HazardHarness::new();
+    let [mut process, mut other] = [harness.naive(), harness.naive()];
     assert!(process.set_nx_px(LOCK, "host-1", 100));
-    // Its release is on its way for so long that the lease ends, and it takes the lock again.
+    // Its release is in transit for so long that the lease ends, and it acquires the lock again.
     until("the lease ends", || process.set_nx_px(LOCK, "host-1", 60_000)).await;
     assert_eq!(process.ask(&["EVAL", RELEASE, "1", LOCK, "host-1"]).integer(), 1);
-    assert!(other.set_nx_px(LOCK, "other", 60_000), "beside the process, which works on");
+    assert!(other.set_nx_px(LOCK, "other", 60_000), "beside the process, which continues");
 }
 
 #[tokio::test]
 async fn a_release_that_arrives_late_does_not_touch_the_next_hold_of_the_same_process() {
     with_both(async |options| {
-        let scene = Scene::new();
-        let proxy = Proxy::to(scene.server.address());
+        let harness = HazardHarness::new();
+        let proxy = Proxy::to(harness.server.address());
         let (slow, quick) =
-            (engine(&url(proxy.address().port(), options)).await, scene.engine(options).await);
+            (engine(&url(proxy.address().port(), options)).await, harness.engine(options).await);
         let (first, second) = (trying(SHORT), trying(LONG));
         granted(&slow, &first).await;
         proxy.black_hole(true);
@@ -92,28 +95,28 @@ async fn a_release_that_arrives_late_does_not_touch_the_next_hold_of_the_same_pr
         };
         let (released, ()) = tokio::join!(slow.release(&first), taking);
         assert_eq!(released.expect("it answers"), Released::NotHeld);
-        assert_eq!(scene.value(LOCK), Some(second.id.to_string()));
+        assert_eq!(harness.value(LOCK), Some(second.id.to_string()));
     })
     .await;
 }
 
-/// It was given up, and what was left of it given back, when it got through: nobody holds that lock.
+/// The claim was abandoned and released before it arrived: no client holds that lock.
 #[tokio::test]
-async fn a_claim_that_arrives_after_it_was_given_up_ends_by_itself() {
+async fn an_abandoned_claim_that_arrives_late_ends_by_itself() {
     with_both(async |options| {
-        let scene = Scene::new();
-        let proxy = Proxy::to(scene.server.address());
+        let harness = HazardHarness::new();
+        let proxy = Proxy::to(harness.server.address());
         let (slow, quick) =
-            (engine(&url(proxy.address().port(), options)).await, scene.engine(options).await);
+            (engine(&url(proxy.address().port(), options)).await, harness.engine(options).await);
         let (claim, before) = (trying(SHORT), proxy.requests());
         proxy.black_hole(true);
-        assert!(tokio::time::timeout(SHORT, slow.claim(&claim)).await.is_err(), "nobody answers");
-        assert_eq!(proxy.requests() - before, 1, "it is on its way");
+        assert!(tokio::time::timeout(SHORT, slow.claim(&claim)).await.is_err(), "no server answers");
+        assert_eq!(proxy.requests() - before, 1, "the request is in transit");
         assert_eq!(quick.release(&claim).await.expect("it answers"), Released::NotHeld);
         proxy.black_hole(false);
-        until("it arrives", || scene.value(LOCK).is_some()).await;
-        assert!((1..=SHORT.as_millis() as i64).contains(&scene.pttl(LOCK)));
-        let next = scene.client(options).await.lock(LOCK).wait(SOON).acquire().await;
+        until("it arrives", || harness.value(LOCK).is_some()).await;
+        assert!((1..=SHORT.as_millis() as i64).contains(&harness.pttl(LOCK)));
+        let next = harness.client(options).await.lock(LOCK).wait(SOON).acquire().await;
         next.expect("its lease ends").release().await.expect("held");
     })
     .await;

@@ -1,6 +1,6 @@
-//! Many turns of ours and of redis-py's on one lock.
+//! Many turns of our clients and of redis-py's on one lock.
 //!
-//! More of them by hand: `LATCH_TURNS=2000 cargo test -p testkit --test redis_hazards turns -- --nocapture`.
+//! A longer run: `LATCH_TURNS=2000 cargo test -p testkit --test redis_hazards turns -- --nocapture`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,12 +10,12 @@ use testkit::history::checks::{Excuses, exclusion};
 use testkit::history::{History, RecordedClient, Recorder};
 use tokio::task::JoinSet;
 
+use super::harness::{HazardHarness, LOCK, LONG};
 use super::redis_py;
-use super::scene::{LOCK, LONG, Scene};
 
-/// How many clients each side has.
+/// The number of clients on each side.
 const CLIENTS: usize = 3;
-/// No game takes longer, nor does anybody wait so long for a turn.
+/// The limit for a whole run and for each wait.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn turns() -> u32 {
@@ -23,22 +23,22 @@ fn turns() -> u32 {
 }
 
 /// A lock, a counter that nothing else protects, and a history.
-struct Game {
-    scene: Scene,
+struct TurnRun {
+    harness: HazardHarness,
     folder: TempDir,
-    /// How many turns there are in all.
+    /// The total number of turns.
     turns: u32,
-    /// How long a turn takes, and how long whoever had it then does something else.
+    /// The length of a turn, and the pause after it.
     hold: Duration,
     pause: Duration,
 }
 
-impl Game {
+impl TurnRun {
     fn new(hold: Duration, pause: Duration) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let game = Self { scene: Scene::new(), folder, turns: turns(), hold, pause };
-        std::fs::write(game.counter(), "0").expect("the folder is ours");
-        game
+        let run = Self { harness: HazardHarness::new(), folder, turns: turns(), hold, pause };
+        std::fs::write(run.counter(), "0").expect("the folder is ours");
+        run
     }
 
     fn counter(&self) -> PathBuf {
@@ -49,11 +49,11 @@ impl Game {
         self.folder.path().join("history")
     }
 
-    /// Lets several clients of each side play to the end, ours with these options, and returns how many turns each side
-    /// had: ours, and theirs.
-    async fn play(&self, options: &str) -> [u32; 2] {
+    /// Runs several clients of each side to the end, ours with these options, and returns the turns of each
+    /// side: ours, and theirs.
+    async fn run_clients(&self, options: &str) -> [u32; 2] {
         let (recorder, mut ours) = (Recorder::shared(&self.history()), JoinSet::new());
-        let mut theirs: Vec<_> = (0..CLIENTS).map(|_| redis_py::start(&self.scene, LONG)).collect();
+        let mut theirs: Vec<_> = (0..CLIENTS).map(|_| redis_py::start(&self.harness, LONG)).collect();
         for python in &mut theirs {
             assert_eq!(python.ask("owned").await, "False", "it is ready");
         }
@@ -61,7 +61,7 @@ impl Game {
             python.tell(&self.order()).await;
         }
         for _ in 0..CLIENTS {
-            let client = recorder.client(self.scene.client(options).await);
+            let client = recorder.client(self.harness.client(options).await);
             ours.spawn(take_turns(client, self.counter(), self.turns, self.hold, self.pause));
         }
         let ours = ours.join_all().await.into_iter().sum();
@@ -74,7 +74,7 @@ impl Game {
         shares
     }
 
-    /// What [`take_turns`] is told, for redis-py.
+    /// The arguments of [`take_turns`], for redis-py.
     fn order(&self) -> String {
         let [counter, history] = [self.counter(), self.history()].map(|path| path.display().to_string());
         let [hold, pause] = [self.hold, self.pause].map(|span| span.as_secs_f64());
@@ -82,15 +82,15 @@ impl Game {
     }
 
     fn check(&self, shares: [u32; 2]) {
-        assert_eq!(read(&self.counter()), self.turns, "none was lost");
-        assert_eq!(shares[0] + shares[1], self.turns, "and none counted twice");
+        assert_eq!(read(&self.counter()), self.turns, "no turn was lost");
+        assert_eq!(shares[0] + shares[1], self.turns, "no turn was counted twice");
         let history = History::read(&self.history());
         let judged = exclusion(&history, &Excuses::none()).expect("one at a time").judged;
-        assert_eq!(judged, self.turns as usize + 2 * CLIENTS, "each saw that it was over, too");
+        assert_eq!(judged, self.turns as usize + 2 * CLIENTS, "each client saw the end, too");
     }
 }
 
-/// Takes turns until the counter has reached `until`, and returns how many it took.
+/// Takes turns until the counter has reached `until`, and returns their number.
 async fn take_turns(
     client: RecordedClient,
     counter: PathBuf,
@@ -100,7 +100,7 @@ async fn take_turns(
 ) -> u32 {
     let (lock, mut turns) = (client.lock(LOCK).ttl(LONG).wait(PATIENCE), 0);
     loop {
-        let guard = lock.acquire().await.expect("the lock comes free");
+        let guard = lock.acquire().await.expect("the lock becomes free");
         let now = read(&counter);
         if now < until {
             tokio::time::sleep(hold).await;
@@ -120,19 +120,21 @@ fn read(counter: &Path) -> u32 {
     text.parse().unwrap_or_else(|_| panic!("the counter says {text:?}"))
 }
 
-/// Pauses so long that ours do not always wait for each other: then nothing is left for those who poll.
+/// The pauses are so long that our clients do not always wait for each other: otherwise nothing would be left
+/// for clients that poll.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn turns_of_both_never_overlap_and_none_is_lost() {
-    let game = Game::new(Duration::from_millis(2), Duration::from_millis(25));
-    let [ours, theirs] = game.play("").await;
+async fn turns_of_both_clients_never_overlap_and_none_is_lost() {
+    let run = TurnRun::new(Duration::from_millis(2), Duration::from_millis(25));
+    let [ours, theirs] = run.run_clients("").await;
     assert!(ours > 0 && theirs > 0, "{ours} and {theirs}");
 }
 
-/// Those who want the lock again at once are the hardest to be fair with: redis-py's own clients starve each other.
+/// Clients that claim again at once are the hardest to be fair with: redis-py's own clients starve each
+/// other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_a_gap_each_side_gets_at_least_a_fifth_of_the_turns() {
-    let game = Game::new(Duration::from_millis(5), Duration::ZERO);
-    let [ours, theirs] = game.play("handover=wake").await;
-    let fifth = game.turns / 5;
+    let run = TurnRun::new(Duration::from_millis(5), Duration::ZERO);
+    let [ours, theirs] = run.run_clients("handover=wake").await;
+    let fifth = run.turns / 5;
     assert!(ours >= fifth && theirs >= fifth, "{ours} ours, {theirs} theirs");
 }

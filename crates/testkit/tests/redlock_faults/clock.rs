@@ -2,50 +2,53 @@
 
 use std::time::Duration;
 
-use testkit::crowd::{Crowd, TTL};
 use testkit::history::Fault;
 use testkit::servers::RedisOptions;
 use testkit::shim::Clocks;
+use testkit::workload::contenders::{Contenders, TTL};
 
-use super::scene::{LOCK, Scene, pause, take};
+use super::harness::{LOCK, RedlockHarness, pause, take};
 
 const OPTIONS: &str = "quarantine=off&node-timeout=200ms";
 const HOUR: i64 = 3_600_000;
 
-/// By an hour, ahead and back again and behind, while three clients take turns: each time its key expires or seems to last,
-/// and what it says to proposals changes.
+/// By an hour, ahead and back again and behind, while three clients take turns: each time its key expires or
+/// seems to last, and its answers to proposals change.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_stay_unique_and_rising_when_one_clock_is_set() {
     let clocks = Clocks::new();
-    let scene = Scene::with(|at| RedisOptions { clocks: (at == 2).then_some(&clocks), ..Default::default() });
+    let harness = RedlockHarness::with(|at| RedisOptions {
+        clocks: (at == 2).then_some(&clocks),
+        ..Default::default()
+    });
     let mut clients = Vec::new();
     for _ in 0..3 {
-        clients.push(scene.client(OPTIONS).await);
+        clients.push(harness.client(OPTIONS).await);
     }
-    let crowd = Crowd::gather(&scene, &clients, Duration::from_millis(2));
+    let contenders = Contenders::start(&harness, &clients, Duration::from_millis(2));
     for offset in [HOUR, 0, -HOUR, -2 * HOUR, 0, HOUR] {
         pause(400).await;
-        crowd.works(9).await;
-        scene.strike(Fault::ClockStep, || clocks.move_wall(offset));
+        contenders.wait_for_holds(9).await;
+        harness.inject(Fault::ClockStep, || clocks.move_wall(offset));
     }
-    let tally = crowd.home().await;
+    let tally = contenders.stop().await;
     println!("{tally:?}");
     assert_eq!((tally.refused, tally.errors.len()), (0, 0), "{tally:?}");
     assert!(tally.holds > 50, "{tally:?}");
 
-    // With a quorum of three, of which it is one, no majority can do without it.
+    // With a quorum of three, including this master, no majority can do without it.
     let before = take(&clients[0].lock(LOCK).ttl(TTL)).await;
     let token = before.token().expect("certain");
     before.release().await.expect("held");
-    scene.masters[3].pause();
-    scene.masters[4].pause();
+    harness.masters[3].pause();
+    harness.masters[4].pause();
     for offset in [-2 * HOUR, 2 * HOUR] {
         clocks.move_wall(offset);
         let after = take(&clients[1].lock(LOCK).ttl(TTL)).await;
         assert!(after.token().expect("certain") > token, "tokens went back with the clock");
         after.release().await.expect("held");
     }
-    scene.masters[3..].iter().for_each(|master| master.resume());
-    let judged = scene.judge(&clients).await;
+    harness.masters[3..].iter().for_each(|master| master.resume());
+    let judged = harness.judge(&clients).await;
     println!("{} holds judged, {} excused", judged.exclusive(), judged.excused());
 }

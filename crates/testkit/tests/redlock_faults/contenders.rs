@@ -1,18 +1,18 @@
-//! Many want one lock, and there is no queue.
+//! Many clients contend for one lock without a queue.
 
-use testkit::rivals::Rivals;
-use testkit::stage::connect;
+use testkit::harness::connect;
+use testkit::workload::processes::ContendingProcesses;
 
-use super::scene::{LOCK, SOON, Scene};
+use super::harness::{LOCK, RedlockHarness, SOON};
 
-const RIVALS: Rivals = Rivals { processes: 4, clients: 5, turns: 10 };
+const CONTENDERS: ContendingProcesses = ContendingProcesses { processes: 4, clients: 5, turns: 10 };
 
-/// Votes are split again and again, and somebody always wins in the end.
+/// Votes are split again and again, and one client always wins in the end.
 async fn compete(masters: usize) {
-    let scene = Scene::new();
-    let url = scene.direct_url(masters, "quarantine=off&node-timeout=500ms");
-    let contest = RIVALS.compete(&url).await;
-    scene.until_keys(LOCK, 0, SOON).await;
+    let harness = RedlockHarness::new();
+    let url = harness.direct_url(masters, "quarantine=off&node-timeout=500ms");
+    let contest = CONTENDERS.compete(&url).await;
+    harness.until_keys(LOCK, 0, SOON).await;
     contest.is_judged(&connect(&url).await);
 }
 

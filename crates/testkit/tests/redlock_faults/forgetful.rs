@@ -1,55 +1,56 @@
-//! Masters restart without what they were told.
+//! Masters restart without their data.
 
 use latchwork::Loss;
 use testkit::history::Fault;
 use testkit::store::Written;
 
-use super::scene::{LOCK, LONG, SOON, Scene, renewed, take, told};
+use super::harness::{LOCK, LONG, RedlockHarness, SOON, take, wait_for_loss, wait_for_renewal};
 
-/// Each has no vote until the longest ttl has passed, so a majority that forgot grants nothing that is held.
+/// Each has no vote until the longest ttl has passed, so a majority that lost its data grants nothing that is
+/// held.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_after_the_other_restarted_empty_keeps_exclusion_in_quarantine() {
-    let scene = Scene::new();
+async fn masters_restarted_empty_one_after_the_other_keep_exclusion_in_quarantine() {
+    let harness = RedlockHarness::new();
     let options = "max-ttl=3s&node-timeout=200ms";
-    let (holder, rival) = (scene.client(options).await, scene.client(options).await);
+    let (holder, rival) = (harness.client(options).await, harness.client(options).await);
     let ttl = std::time::Duration::from_secs(3);
-    // The masters are new, and so is what they may have forgotten.
+    // The masters are new, so they are in quarantine themselves.
     let guard = holder.lock(LOCK).ttl(ttl).wait(LONG).acquire().await.expect("the quarantine ends");
-    // It may have had to do with three that were the first to have a vote.
-    scene.until_keys(LOCK, 5, SOON).await;
-    for master in &scene.masters {
-        scene.recorder.fault_began(Fault::Restart);
+    // It may have been granted by the first three masters that had a vote.
+    harness.until_keys(LOCK, 5, SOON).await;
+    for master in &harness.masters {
+        harness.recorder.fault_began(Fault::Restart);
         master.restart_empty();
-        // A renewal finds out what was forgotten, and puts it back.
-        scene.until_keys(LOCK, 5, SOON).await;
+        // A renewal discovers the lost keys, and restores them.
+        harness.until_keys(LOCK, 5, SOON).await;
         assert!(guard.is_certain(), "a majority had it all the time");
         assert!(rival.lock(LOCK).ttl(ttl).try_acquire().await.expect("an answer").is_none(), "it is held");
-        scene.recorder.fault_ended(Fault::Restart);
+        harness.recorder.fault_ended(Fault::Restart);
     }
-    // What was put back counts: none of the masters that it was taken on has kept it.
-    renewed(&guard).await;
-    guard.release().await.expect("held throughout");
-    scene.judge(&[holder, rival]).await;
+    // The restored keys count: no master of the original grant has kept its key.
+    wait_for_renewal(&guard).await;
+    guard.release().await.expect("the lock was held throughout");
+    harness.judge(&[holder, rival]).await;
 }
 
-/// Without quarantine two may hold, and tokens tell them apart.
+/// Without quarantine two clients may hold, and tokens distinguish them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_quarantine_tokens_still_rise() {
-    let scene = Scene::new();
+async fn tokens_still_rise_without_quarantine() {
+    let harness = RedlockHarness::new();
     let options = "quarantine=off&node-timeout=200ms";
-    let (holder, rival) = (scene.client(options).await, scene.client(options).await);
+    let (holder, rival) = (harness.client(options).await, harness.client(options).await);
     let guard = take(&holder.lock(LOCK).ttl(std::time::Duration::from_secs(3))).await;
-    let (old, mut store) = (guard.token().expect("certain"), scene.store());
+    let (old, mut store) = (guard.token().expect("certain"), harness.store());
     assert_eq!(store.write(old, "before"), Written::Accepted);
-    scene.recorder.fault_began(Fault::DataDeleted);
-    scene.masters[..3].iter().for_each(|master| master.restart_empty());
+    harness.recorder.fault_began(Fault::DataDeleted);
+    harness.masters[..3].iter().for_each(|master| master.restart_empty());
     let next = take(&rival.lock(LOCK).ttl(LONG)).await;
     assert!(next.token().expect("certain") > old);
     assert_eq!(store.write(next.token().expect("certain"), "after"), Written::Accepted);
     assert!(matches!(store.write(old, "stale"), Written::Refused { .. }));
-    assert_eq!(told(&guard).await, Loss::Removed);
+    assert_eq!(wait_for_loss(&guard).await, Loss::Removed);
     drop(guard);
-    scene.recorder.fault_ended(Fault::DataDeleted);
+    harness.recorder.fault_ended(Fault::DataDeleted);
     next.release().await.expect("held");
-    scene.judge(&[holder, rival]).await;
+    harness.judge(&[holder, rival]).await;
 }

@@ -1,4 +1,4 @@
-//! Together with another Redlock client on the same masters: crate rslock.
+//! Beside another Redlock client on the same masters: crate rslock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -6,37 +6,37 @@ use std::time::Duration;
 
 use rslock::{LockError, LockManager};
 
-use super::scene::{LOCK, LONG, SOON, Scene, pause, take};
+use super::harness::{LOCK, LONG, RedlockHarness, SOON, pause, take};
 
 const OPTIONS: &str = "quarantine=off&node-timeout=200ms";
 
-fn rslock(scene: &Scene) -> LockManager {
-    let urls = scene.masters.iter().map(|master| format!("redis://{}/", master.address())).collect();
+fn rslock(harness: &RedlockHarness) -> LockManager {
+    let urls = harness.masters.iter().map(|master| format!("redis://{}/", master.address())).collect();
     let mut manager = LockManager::new::<String>(urls);
     manager.set_retry(3, Duration::from_millis(10));
     manager
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_holds_keeps_the_other_out_and_leaves_its_key_alone() {
-    let scene = Scene::new();
-    let (client, theirs) = (scene.client(OPTIONS).await, rslock(&scene));
+async fn each_redlock_client_excludes_the_other_and_leaves_its_key_alone() {
+    let harness = RedlockHarness::new();
+    let (client, theirs) = (harness.client(OPTIONS).await, rslock(&harness));
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
-    scene.until_keys(LOCK, 5, SOON).await;
-    assert!(matches!(theirs.lock(LOCK, LONG).await, Err(LockError::Unavailable)), "we hold");
-    assert_eq!(scene.keys(LOCK), 5, "they took nothing away");
+    harness.until_keys(LOCK, 5, SOON).await;
+    assert!(matches!(theirs.lock(LOCK, LONG).await, Err(LockError::Unavailable)), "our client holds");
+    assert_eq!(harness.keys(LOCK), 5, "rslock changed nothing");
     guard.release().await.expect("held");
-    scene.until_keys(LOCK, 0, SOON).await;
+    harness.until_keys(LOCK, 0, SOON).await;
 
     let lock = theirs.lock(LOCK, LONG).await.expect("free");
-    assert!(client.lock(LOCK).try_acquire().await.expect("a majority answers").is_none(), "they hold");
-    assert_eq!(scene.keys(LOCK), 5, "we took nothing away");
+    assert!(client.lock(LOCK).try_acquire().await.expect("a majority answers").is_none(), "rslock holds");
+    assert_eq!(harness.keys(LOCK), 5, "our client changed nothing");
     lock.release().await;
     take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
-    scene.judge(&[client]).await;
+    harness.judge(&[client]).await;
 }
 
-/// What only one may touch.
+/// A counter that only one task may touch at a time.
 #[derive(Default)]
 struct Counter {
     is_used: AtomicBool,
@@ -53,13 +53,13 @@ impl Counter {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn both_take_turns_and_never_at_once() {
+async fn both_redlock_clients_take_turns_and_never_hold_at_once() {
     const EACH: u32 = 15;
-    let (scene, counter) = (Scene::new(), Arc::<Counter>::default());
+    let (harness, counter) = (RedlockHarness::new(), Arc::<Counter>::default());
     let mut tasks = tokio::task::JoinSet::new();
     let mut clients = Vec::new();
     for _ in 0..3 {
-        let (client, counter) = (scene.client(OPTIONS).await, counter.clone());
+        let (client, counter) = (harness.client(OPTIONS).await, counter.clone());
         let lock = client.lock(LOCK).ttl(LONG).wait(LONG);
         clients.push(client);
         tasks.spawn(async move {
@@ -71,7 +71,7 @@ async fn both_take_turns_and_never_at_once() {
         });
     }
     for _ in 0..3 {
-        let (theirs, counter) = (rslock(&scene), counter.clone());
+        let (theirs, counter) = (rslock(&harness), counter.clone());
         tasks.spawn(async move {
             for _ in 0..EACH {
                 let guard = theirs.acquire(LOCK, LONG).await.expect("its turn comes");
@@ -84,5 +84,5 @@ async fn both_take_turns_and_never_at_once() {
         ended.expect("no panic");
     }
     assert_eq!(counter.turns.load(Ordering::Relaxed), 6 * EACH);
-    scene.judge(&clients).await;
+    harness.judge(&clients).await;
 }

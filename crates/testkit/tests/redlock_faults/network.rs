@@ -1,88 +1,89 @@
-//! Answers are lost, or late.
+//! Replies are lost, or late.
 
 use std::time::Duration;
 
-use super::scene::{LOCK, LONG, SOON, Scene, now, pairs, pause, take};
+use super::harness::{LOCK, LONG, RedlockHarness, SOON, now, pairs, pause, take};
 use super::scripts::{REDLOCK_RELEASE, source};
 
-/// Longer than a machine with other work takes for an answer.
+/// Longer than a busy machine takes for a reply.
 const OPTIONS: &str = "quarantine=off&node-timeout=200ms";
 
-/// Whatever two masters did without being heard, nothing is left of it.
+/// Nothing is left of what two masters did without their replies being received.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lost_answers_of_any_two_masters_leave_nothing_behind() {
-    let scene = Scene::new();
-    let client = scene.client(OPTIONS).await;
+async fn lost_replies_of_any_two_masters_leave_nothing_behind() {
+    let harness = RedlockHarness::new();
+    let client = harness.client(OPTIONS).await;
     take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
     for pair in pairs() {
-        let lose = || pair.iter().for_each(|at| scene.proxies[*at].lose_next_reply());
+        let lose = || pair.iter().for_each(|at| harness.proxies[*at].lose_next_reply());
         lose();
         let guard = take(&client.lock(LOCK).ttl(LONG)).await;
-        // Connections that were lost have been made again, or the next answer would not be one to the release.
-        scene.until_keys(LOCK, 5, SOON).await;
+        // Lost connections have been reopened; otherwise the next reply would not be one to the release.
+        harness.until_keys(LOCK, 5, SOON).await;
         lose();
         guard.release().await.expect("held");
-        scene.until_keys(LOCK, 0, SOON).await;
+        harness.until_keys(LOCK, 0, SOON).await;
     }
-    scene.judge(&[client]).await;
+    harness.judge(&[client]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn late_answers_of_any_two_masters_are_not_waited_for_and_leave_nothing_behind() {
-    let scene = Scene::new();
-    let (client, rival) = (scene.client(OPTIONS).await, scene.client(OPTIONS).await);
+async fn late_replies_of_any_two_masters_are_not_awaited_and_leave_nothing_behind() {
+    let harness = RedlockHarness::new();
+    let (client, rival) = (harness.client(OPTIONS).await, harness.client(OPTIONS).await);
     for pair in pairs() {
         let delay = |millis| {
-            pair.iter().for_each(|at| scene.proxies[*at].delay(Duration::from_millis(millis)));
+            pair.iter().for_each(|at| harness.proxies[*at].delay(Duration::from_millis(millis)));
         };
         delay(400);
         let guard = take(&client.lock(LOCK).ttl(LONG)).await;
         assert!(rival.lock(LOCK).try_acquire().await.expect("a majority answers").is_none());
         guard.release().await.expect("held");
         delay(0);
-        scene.until_keys(LOCK, 0, SOON).await;
+        harness.until_keys(LOCK, 0, SOON).await;
     }
     pause(1_000).await;
-    scene.until_keys(LOCK, 0, SOON).await;
-    scene.judge(&[client, rival]).await;
+    harness.until_keys(LOCK, 0, SOON).await;
+    harness.judge(&[client, rival]).await;
 }
 
-/// A master that forgot the scripts is sent their texts; but not that of a claim that is over, whose release it has answered already.
+/// A master that lost the scripts is sent their texts; but not that of an abandoned claim, whose release it
+/// has answered already.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_late_master_that_forgot_the_claim_is_not_asked_for_it_behind_its_release() {
-    let scene = Scene::new();
-    let client = scene.client(OPTIONS).await;
+async fn a_late_master_that_lost_the_scripts_gets_no_claim_after_its_release() {
+    let harness = RedlockHarness::new();
+    let client = harness.client(OPTIONS).await;
     take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
-    scene.until_keys(LOCK, 0, SOON).await;
-    let late = &scene.masters[0];
+    harness.until_keys(LOCK, 0, SOON).await;
+    let late = &harness.masters[0];
     late.command(&["SCRIPT", "FLUSH"]);
     late.command(&["SCRIPT", "LOAD", &source(REDLOCK_RELEASE)]);
     let (by_digest, by_text) = (late.calls(&["evalsha"]), late.calls(&["eval"]));
-    scene.proxies[0].delay(Duration::from_millis(400));
+    harness.proxies[0].delay(Duration::from_millis(400));
     take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
     let end = now().after(SOON);
     while late.calls(&["evalsha"]) < by_digest + 2 {
-        assert!(now() < end, "claim and release came by");
+        assert!(now() < end, "claim and release were forwarded");
         pause(10).await;
     }
     pause(1_000).await;
     assert_eq!(late.calls(&["eval"]), by_text, "the claim came behind its release");
-    assert_eq!(scene.keys(LOCK), 0);
-    scene.proxies[0].delay(Duration::ZERO);
-    scene.judge(&[client]).await;
+    assert_eq!(harness.keys(LOCK), 0);
+    harness.proxies[0].delay(Duration::ZERO);
+    harness.judge(&[client]).await;
 }
 
-/// Four clients that all want it at once, on an even number of masters, where votes can be split evenly.
+/// Four clients that contend at the same time, on an even number of masters, where votes can be split evenly.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn split_votes_end_also_with_four_masters() {
-    let scene = Scene::new();
-    let places: Vec<_> = scene.proxies[..4].iter().map(|proxy| proxy.address().to_string()).collect();
+async fn split_votes_end_even_with_four_masters() {
+    let harness = RedlockHarness::new();
+    let places: Vec<_> = harness.proxies[..4].iter().map(|proxy| proxy.address().to_string()).collect();
     let url = format!("redlock://{}?quarantine=off&node-timeout=200ms", places.join(","));
-    let warnings = latchwork::connect(&url).await.expect("it runs").guarantees().warnings;
+    let warnings = latchwork::connect(&url).await.expect("the process runs").guarantees().warnings;
     assert!(warnings.iter().any(|warning| warning.contains("odd number")), "{warnings:?}");
     let mut clients = Vec::new();
     for _ in 0..4 {
-        clients.push(scene.connect(&url).await);
+        clients.push(harness.connect(&url).await);
     }
     let turns = clients.iter().map(|client| {
         let lock = client.lock(LOCK).ttl(LONG).wait(LONG);
@@ -95,6 +96,6 @@ async fn split_votes_end_also_with_four_masters() {
     for turn in turns.collect::<Vec<_>>() {
         turn.await.expect("no panic");
     }
-    let judged = scene.judge(&clients).await;
+    let judged = harness.judge(&clients).await;
     assert!(judged.exclusive() >= 40);
 }

@@ -1,4 +1,4 @@
-//! The scripts do what the model says that they do.
+//! The scripts behave as the model says.
 
 use models::redlock::master::{Answer, Attempt, Master, Request};
 use testkit::seed::Seed;
@@ -6,7 +6,7 @@ use testkit::servers::{RedisOptions, RedisServer, Reply};
 
 const KEY: &str = "lock";
 const FENCE: &str = "fence";
-/// Tokens of the model are small; these lie in the past, where a master takes every proposal.
+/// Tokens of the model are small; these are in the past, where a master accepts every proposal.
 const FIRST_TOKEN: u64 = 1_700_000_000_000_000;
 const TTL: &str = "600000";
 
@@ -25,7 +25,7 @@ fn token(small: u8) -> String {
     (FIRST_TOKEN + u64::from(small)).to_string()
 }
 
-/// What stands in the key, and in the fence behind the token.
+/// The value of the key, and of the fence behind the token.
 fn value(attempt: Attempt) -> [String; 2] {
     let id = format!("{:032x}", attempt.client);
     [format!("{id}-{}", attempt.number), format!("{id}{:016x}x\n", 0)]
@@ -84,7 +84,7 @@ fn a_real_master_does_what_the_model_of_one_does() {
                 4 => Request::Heal(small),
                 _ => Request::Release,
             };
-            // Every claim is a new attempt. The others are about the last one that got the key, or come late.
+            // Every claim is a new attempt. The others concern the last one that got the key, or are late.
             let number = match request {
                 Request::Claim(_) => attempts[client] + 1,
                 _ => attempts[client] - u8::from(attempts[client] > 0 && seed.percent(10)),
@@ -103,5 +103,5 @@ fn a_real_master_does_what_the_model_of_one_does() {
             assert_eq!(server.command(&["GET", FENCE]).text()[..16], token(master.fence), "{request:?}");
         }
     }
-    assert!(granted > 300 && refused > 300, "{granted} granted, {refused} refused: too much of one kind");
+    assert!(granted > 300 && refused > 300, "{granted} granted, {refused} refused: too unbalanced");
 }

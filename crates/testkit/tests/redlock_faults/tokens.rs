@@ -1,22 +1,22 @@
-//! Masters whose counters differ, and masters that are one.
+//! Masters whose counters differ, and several addresses of one master.
 
 use latchwork::ErrorKind;
 
-use super::scene::{LOCK, LONG, Scene, take};
+use super::harness::{LOCK, LONG, RedlockHarness, take};
 
 const OPTIONS: &str = "quarantine=off&node-timeout=200ms";
 
 /// Some counters are far ahead of every clock: the masters are raised to the greatest, and agree.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn counters_that_differ_are_raised_to_the_greatest() {
-    let scene = Scene::new();
-    let client = scene.client(OPTIONS).await;
+    let harness = RedlockHarness::new();
+    let client = harness.client(OPTIONS).await;
     take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
     let fence = format!("{{{LOCK}}}:latchwork1:f");
     // So that every majority has one of them.
     let ahead = [(1, 4_000_000_000_000_000_u64), (3, 4_000_000_000_000_700), (4, 4_000_000_000_000_300)];
     for (master, counter) in ahead {
-        assert!(scene.masters[master].command(&["SET", &fence, &format!("{counter}")]).is("OK"));
+        assert!(harness.masters[master].command(&["SET", &fence, &format!("{counter}")]).is("OK"));
     }
     let mut last = 0;
     for _ in 0..5 {
@@ -26,14 +26,14 @@ async fn counters_that_differ_are_raised_to_the_greatest() {
         last = token;
         guard.release().await.expect("held");
     }
-    scene.judge(&[client]).await;
+    harness.judge(&[client]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_that_is_named_twice_is_refused() {
-    let scene = Scene::new();
-    let [first, second] = [0, 1].map(|at: usize| scene.masters[at].address());
-    let url = format!("redlock://{first},{second},{}?{OPTIONS}", scene.proxies[0].address());
+    let harness = RedlockHarness::new();
+    let [first, second] = [0, 1].map(|at: usize| harness.masters[at].address());
+    let url = format!("redlock://{first},{second},{}?{OPTIONS}", harness.proxies[0].address());
     let error = latchwork::connect(&url).await.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("are one server"), "{error}");

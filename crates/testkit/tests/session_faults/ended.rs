@@ -1,26 +1,26 @@
-//! A connection ends, whoever ends it: its holder is told at once, and not at its next renewal.
+//! A connection ends, for whatever reason: its holder is told at once, and not at its next renewal.
 
 use std::time::Duration;
 
 use latchwork::engine::{Filter, Revoke, Revoked};
 use latchwork::{ErrorKind, LockName, Loss};
 
-use super::scene::{LOCK, LONG, SOON, Scene, hold, now, on_both, pause, state, waiting};
+use super::harness::{LOCK, LONG, SOON, SessionHarness, hold, now, on_both, pause, state, waiting};
 
 on_both! {
     a_holder_is_told_at_once_however_its_connection_ends;
-    a_server_that_restarts_has_forgotten_and_says_so;
-    a_lock_is_taken_away_with_its_connection_and_with_its_neighbours;
-    whoever_waits_when_connections_end_waits_on;
+    a_restarted_server_has_lost_its_locks_and_the_holder_is_told;
+    a_lock_is_revoked_with_its_connection_and_with_the_other_locks_on_it;
+    a_waiter_keeps_waiting_when_connections_end;
 }
 
-/// Renewals come every ten seconds here: whoever is told sooner was told by the connection itself.
-async fn a_holder_is_told_at_once_however_its_connection_ends(scene: Scene) {
-    let client = scene.client("session-ttl=30s").await;
+/// Renewals come every ten seconds here: a holder that is told sooner was told by the connection itself.
+async fn a_holder_is_told_at_once_however_its_connection_ends(harness: SessionHarness) {
+    let client = harness.client("session-ttl=30s").await;
     for by_proxy in [false, true] {
-        // Once on the connection for all, once on one that waited.
+        // Once on the shared connection, once on one that waited.
         for waits in [false, true] {
-            let rival = scene.direct_client("session-ttl=30s").await;
+            let rival = harness.direct_client("session-ttl=30s").await;
             let blocker = if waits { Some(hold(&rival, LONG).await) } else { None };
             let next = waiting(&client, LONG);
             if let Some(blocker) = blocker {
@@ -29,11 +29,13 @@ async fn a_holder_is_told_at_once_however_its_connection_ends(scene: Scene) {
             }
             let (guard, _) = next.await.expect("no panic");
             match by_proxy {
-                true => scene.proxy.cut(),
-                false => scene.end_connections(),
+                true => harness.proxy.cut(),
+                false => harness.end_connections(),
             }
             let ended = now();
-            let loss = tokio::time::timeout(SOON, guard.lost()).await.expect("told long before a renewal");
+            let loss = tokio::time::timeout(SOON, guard.lost())
+                .await
+                .expect("the loss is reported long before a renewal");
             println!("ended by a proxy {by_proxy}, waited {waits}: told after {:?}", now().since(ended));
             assert_eq!(loss, Loss::SessionEnded);
             assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
@@ -41,25 +43,27 @@ async fn a_holder_is_told_at_once_however_its_connection_ends(scene: Scene) {
     }
 }
 
-async fn a_server_that_restarts_has_forgotten_and_says_so(scene: Scene) {
+async fn a_restarted_server_has_lost_its_locks_and_the_holder_is_told(harness: SessionHarness) {
     let (client, rival) =
-        (scene.client("session-ttl=30s").await, scene.direct_client("session-ttl=30s").await);
+        (harness.client("session-ttl=30s").await, harness.direct_client("session-ttl=30s").await);
     let guard = client.lock(LOCK).ttl(LONG).fenced().acquire().await.expect("free");
-    scene.restart();
-    let loss = tokio::time::timeout(SOON, guard.lost()).await.expect("told long before a renewal");
+    harness.restart();
+    let loss =
+        tokio::time::timeout(SOON, guard.lost()).await.expect("the loss is reported long before a renewal");
     assert_eq!(loss, Loss::SessionEnded);
-    let next = rival.lock(LOCK).ttl(LONG).fenced().wait(LONG).acquire().await.expect("nobody has it");
+    let next =
+        rival.lock(LOCK).ttl(LONG).fenced().wait(LONG).acquire().await.expect("no client has the lock");
     assert!(next.token().expect("asked for") > guard.token().expect("asked for"));
     drop(guard);
     client.close().await.expect("nothing is left");
-    assert!(next.is_certain(), "the late release touched nobody");
+    assert!(next.is_certain(), "the late release had no effect");
     next.release().await.expect("held");
     hold(&client, LONG).await.release().await.expect("on a new connection");
 }
 
-async fn a_lock_is_taken_away_with_its_connection_and_with_its_neighbours(scene: Scene) {
+async fn a_lock_is_revoked_with_its_connection_and_with_the_other_locks_on_it(harness: SessionHarness) {
     let (client, operator) =
-        (scene.client("session-ttl=30s").await, scene.direct_client("session-ttl=30s").await);
+        (harness.client("session-ttl=30s").await, harness.direct_client("session-ttl=30s").await);
     let guard = hold(&client, LONG).await;
     let neighbour = client.lock("neighbour").ttl(LONG).acquire().await.expect("free");
     let found = state(&operator).await.expect("held");
@@ -71,7 +75,7 @@ async fn a_lock_is_taken_away_with_its_connection_and_with_its_neighbours(scene:
     let next = operator.lock(LOCK).ttl(LONG).try_acquire().await.expect("answers").expect("free at once");
     for lost in [&guard, &neighbour] {
         let told = tokio::time::timeout(SOON, lost.lost()).await;
-        assert_eq!(told.expect("told long before a renewal"), Loss::SessionEnded);
+        assert_eq!(told.expect("the loss is reported long before a renewal"), Loss::SessionEnded);
     }
     assert_eq!(
         operator.revoke(&found, Revoke::Now).await.expect("answers"),
@@ -86,17 +90,19 @@ async fn a_lock_is_taken_away_with_its_connection_and_with_its_neighbours(scene:
     assert!(operator.inspect(&Filter::Name(unused)).await.expect("answers").is_empty());
 }
 
-async fn whoever_waits_when_connections_end_waits_on(scene: Scene) {
+async fn a_waiter_keeps_waiting_when_connections_end(harness: SessionHarness) {
     let (client, rival) =
-        (scene.client("session-ttl=30s").await, scene.direct_client("session-ttl=30s").await);
+        (harness.client("session-ttl=30s").await, harness.direct_client("session-ttl=30s").await);
     let guard = hold(&rival, LONG).await;
     let next = waiting(&client, LONG);
     pause(300).await;
-    scene.proxy.cut();
+    harness.proxy.cut();
     pause(300).await;
     assert!(!next.is_finished() && guard.is_certain());
     guard.release().await.expect("held");
-    let (next, _) =
-        tokio::time::timeout(Duration::from_secs(15), next).await.expect("served").expect("no panic");
+    let (next, _) = tokio::time::timeout(Duration::from_secs(15), next)
+        .await
+        .expect("the waiter is granted the lock")
+        .expect("no panic");
     next.release().await.expect("held");
 }

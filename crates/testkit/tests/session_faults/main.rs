@@ -1,13 +1,13 @@
-//! What happens to locks that are connections: to their holders, their servers, and the network between.
+//! Faults of locks that are bound to connections: of their holders, their servers, and the network between.
 //!
-//! On real servers, each test on both kinds. What is measured is printed.
+//! On real servers, each test on both kinds. Measurements are printed.
 
-mod dark;
+mod black_hole;
 mod dropped;
 mod ended;
+mod harness;
 mod moved;
 mod outage;
 mod plain_locks;
-mod scene;
 mod tokens;
 mod unfit;

@@ -5,22 +5,22 @@ use std::time::Duration;
 use latchwork::{Client, Guard, Loss};
 use tokio::runtime::{Builder, Runtime};
 
-use super::scene::{LOCK, LONG, SOON, Scene, connect, hold, now, on_both, pause};
+use super::harness::{LOCK, LONG, SOON, SessionHarness, connect, hold, now, on_both, pause};
 
-/// What is renewed is not lost on a machine that stands still for half a second.
+/// A renewed lock is not lost on a machine that stalls for half a second.
 const TTL: Duration = Duration::from_secs(2);
 
 on_both! {
     a_lock_outlives_the_runtime_that_took_it_and_is_told_of_its_end;
-    a_runtime_that_stands_still_loses_no_lock_and_holds_nobody_up;
-    what_was_asked_before_its_runtime_stood_still_is_undone_all_the_same;
+    a_stalled_runtime_loses_no_lock_and_delays_no_other;
+    a_request_sent_before_its_runtime_stalled_is_still_undone;
     a_waiter_whose_runtime_ends_is_granted_nothing;
-    a_waiter_goes_on_where_it_is_waited_for_when_its_first_runtime_ends_or_stands_still;
-    a_runtime_that_stands_still_while_it_opens_a_connection_holds_up_nobody_for_long;
+    a_waiter_continues_on_another_runtime_when_its_first_one_ends_or_stalls;
+    a_runtime_that_stalls_while_connecting_delays_no_other_for_long;
 }
 
-/// A client and its lock, and the runtime that both were had on, which stands still now.
-async fn taken_elsewhere(url: String, ttl: Duration) -> (Client, Guard, Runtime) {
+/// A client and its lock, and the runtime on which both were opened, which is not driven any more.
+async fn acquired_on_another_runtime(url: String, ttl: Duration) -> (Client, Guard, Runtime) {
     let taking = move || {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let (client, guard) = runtime.block_on(async {
@@ -33,12 +33,16 @@ async fn taken_elsewhere(url: String, ttl: Duration) -> (Client, Guard, Runtime)
     tokio::task::spawn_blocking(taking).await.expect("no panic")
 }
 
-/// What goes on for longer than this, and the runtime that it was begun on, which stands still now.
-async fn begun_elsewhere<F: Future + Unpin + Send + 'static>(mut begun: F, span: Duration) -> (F, Runtime) {
+/// A future that is pending for longer than this, and the runtime on which it was started, which is not
+/// driven any more.
+async fn started_on_another_runtime<F: Future + Unpin + Send + 'static>(
+    mut begun: F,
+    span: Duration,
+) -> (F, Runtime) {
     let begin = move || {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let ended = runtime.block_on(async { tokio::time::timeout(span, &mut begun).await });
-        assert!(ended.is_err(), "nobody could have answered");
+        assert!(ended.is_err(), "no server could have answered");
         (begun, runtime)
     };
     tokio::task::spawn_blocking(begin).await.expect("no panic")
@@ -51,27 +55,28 @@ async fn is_kept(guard: &Guard, rival: &Client) {
     assert!(rival.lock(LOCK).ttl(TTL).try_acquire().await.expect("answers").is_none());
 }
 
-async fn a_lock_outlives_the_runtime_that_took_it_and_is_told_of_its_end(scene: Scene) {
-    let rival = scene.direct_client("session-ttl=2s").await;
-    let (_client, guard, runtime) = taken_elsewhere(scene.url("session-ttl=2s"), TTL).await;
+async fn a_lock_outlives_the_runtime_that_took_it_and_is_told_of_its_end(harness: SessionHarness) {
+    let rival = harness.direct_client("session-ttl=2s").await;
+    let (_client, guard, runtime) = acquired_on_another_runtime(harness.url("session-ttl=2s"), TTL).await;
     runtime.shutdown_background();
     is_kept(&guard, &rival).await;
     guard.release().await.expect("held");
     hold(&rival, TTL).await.release().await.expect("held");
     // Renewals come every ten seconds here.
-    let (_client, guard, runtime) = taken_elsewhere(scene.url("session-ttl=30s"), LONG).await;
+    let (_client, guard, runtime) = acquired_on_another_runtime(harness.url("session-ttl=30s"), LONG).await;
     runtime.shutdown_background();
     pause(100).await;
-    scene.proxy.cut();
-    let loss = tokio::time::timeout(SOON, guard.lost()).await.expect("told long before a renewal");
+    harness.proxy.cut();
+    let loss =
+        tokio::time::timeout(SOON, guard.lost()).await.expect("the loss is reported long before a renewal");
     assert_eq!(loss, Loss::SessionEnded);
 }
 
-/// It stands in the server's queue, before others, when nobody is left who would hear of it.
-async fn a_waiter_whose_runtime_ends_is_granted_nothing(scene: Scene) {
+/// It is in the server's queue, ahead of others, when no task is left to receive the grant.
+async fn a_waiter_whose_runtime_ends_is_granted_nothing(harness: SessionHarness) {
     let (holder, next) =
-        (scene.direct_client("session-ttl=30s").await, scene.direct_client("session-ttl=30s").await);
-    let (guard, url) = (hold(&holder, LONG).await, scene.url("session-ttl=30s"));
+        (harness.direct_client("session-ttl=30s").await, harness.direct_client("session-ttl=30s").await);
+    let (guard, url) = (hold(&holder, LONG).await, harness.url("session-ttl=30s"));
     let waiting = move || {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let client = runtime.block_on(async {
@@ -91,13 +96,13 @@ async fn a_waiter_whose_runtime_ends_is_granted_nothing(scene: Scene) {
     assert!(now().since(asked) < Duration::from_secs(6), "long before a silent connection is ended");
 }
 
-async fn a_waiter_goes_on_where_it_is_waited_for_when_its_first_runtime_ends_or_stands_still(scene: Scene) {
+async fn a_waiter_continues_on_another_runtime_when_its_first_one_ends_or_stalls(harness: SessionHarness) {
     let (holder, client) =
-        (scene.direct_client("session-ttl=30s").await, scene.direct_client("session-ttl=30s").await);
+        (harness.direct_client("session-ttl=30s").await, harness.direct_client("session-ttl=30s").await);
     for ends in [true, false] {
         let (guard, lock) = (hold(&holder, LONG).await, client.lock(LOCK).ttl(LONG));
         let waiting = Box::pin(async move { lock.acquire().await });
-        let (waiting, runtime) = begun_elsewhere(waiting, Duration::from_millis(500)).await;
+        let (waiting, runtime) = started_on_another_runtime(waiting, Duration::from_millis(500)).await;
         if ends {
             runtime.shutdown_background();
         } else {
@@ -110,69 +115,69 @@ async fn a_waiter_goes_on_where_it_is_waited_for_when_its_first_runtime_ends_or_
     }
 }
 
-/// Its answer comes when nobody runs there any more.
-async fn what_was_asked_before_its_runtime_stood_still_is_undone_all_the_same(scene: Scene) {
-    let rival = scene.direct_client("session-ttl=30s").await;
-    let url = scene.url("session-ttl=30s");
-    let (client, guard, runtime) = taken_elsewhere(url, LONG).await;
+/// Its reply arrives when that runtime is not driven any more.
+async fn a_request_sent_before_its_runtime_stalled_is_still_undone(harness: SessionHarness) {
+    let rival = harness.direct_client("session-ttl=30s").await;
+    let url = harness.url("session-ttl=30s");
+    let (client, guard, runtime) = acquired_on_another_runtime(url, LONG).await;
     guard.release().await.expect("held");
-    scene.proxy.delay(Duration::from_millis(300));
+    harness.proxy.delay(Duration::from_millis(300));
     let asking = move || {
         let asked = runtime.block_on(async {
             let lock = client.lock(LOCK).ttl(LONG);
             tokio::time::timeout(Duration::from_millis(100), lock.acquire()).await
         });
-        assert!(asked.is_err(), "nobody could have answered");
+        assert!(asked.is_err(), "no server could have answered");
         (client, runtime)
     };
     let (client, runtime) = tokio::task::spawn_blocking(asking).await.expect("no panic");
     let asked = now();
     hold(&rival, LONG).await.release().await.expect("held");
-    assert!(now().since(asked) < Duration::from_secs(6), "given back long before a request is given up");
+    assert!(now().since(asked) < Duration::from_secs(6), "released long before a request is abandoned");
     drop(client);
     runtime.shutdown_background();
 }
 
-async fn a_runtime_that_stands_still_loses_no_lock_and_holds_nobody_up(scene: Scene) {
-    let rival = scene.direct_client("session-ttl=2s").await;
-    let (client, guard, runtime) = taken_elsewhere(scene.url("session-ttl=2s"), TTL).await;
+async fn a_stalled_runtime_loses_no_lock_and_delays_no_other(harness: SessionHarness) {
+    let rival = harness.direct_client("session-ttl=2s").await;
+    let (client, guard, runtime) = acquired_on_another_runtime(harness.url("session-ttl=2s"), TTL).await;
     is_kept(&guard, &rival).await;
     let other = tokio::time::timeout(SOON, client.lock("another").ttl(TTL).acquire()).await;
-    let other = other.expect("asked from here, on the connection from there").expect("free");
+    let other = other.expect("sent on the other runtime's connection").expect("free");
     let released = async {
         guard.release().await.expect("held");
         other.release().await.expect("held");
     };
-    tokio::time::timeout(SOON, released).await.expect("answered here");
+    tokio::time::timeout(SOON, released).await.expect("the reply arrives on this runtime");
     hold(&rival, TTL).await.release().await.expect("held");
-    // When nobody uses it any more, it goes without its runtime.
+    // When it has no user any more, it is closed without its runtime.
     drop(client);
     let until = now().after(LONG);
-    while scene.proxy.connections() > 0 {
-        assert!(now() < until, "{} connections are left", scene.proxy.connections());
+    while harness.proxy.connections() > 0 {
+        assert!(now() < until, "{} connections are left", harness.proxy.connections());
         pause(10).await;
     }
     runtime.shutdown_background();
 }
 
-/// Whoever asks meanwhile would use that connection, and waits for it.
-async fn a_runtime_that_stands_still_while_it_opens_a_connection_holds_up_nobody_for_long(scene: Scene) {
-    let client = scene.client("session-ttl=30s").await;
-    scene.end_connections();
+/// A concurrent request would use that connection, and waits for it.
+async fn a_runtime_that_stalls_while_connecting_delays_no_other_for_long(harness: SessionHarness) {
+    let client = harness.client("session-ttl=30s").await;
+    harness.end_connections();
     pause(200).await;
-    scene.proxy.delay(Duration::from_millis(300));
+    harness.proxy.delay(Duration::from_millis(300));
     let lock = client.lock("another").ttl(LONG);
     let asking = Box::pin(async move { lock.acquire().await });
-    let (asking, runtime) = begun_elsewhere(asking, Duration::from_millis(100)).await;
-    scene.proxy.delay(Duration::ZERO);
+    let (asking, runtime) = started_on_another_runtime(asking, Duration::from_millis(100)).await;
+    harness.proxy.delay(Duration::ZERO);
     let held = tokio::time::timeout(Duration::from_secs(8), hold(&client, LONG)).await;
-    let held = held.expect("long before a request is given up");
+    let held = held.expect("long before a request is abandoned");
     let go_on = move || (runtime.block_on(asking).expect("free"), runtime);
     let (other, runtime) = tokio::task::spawn_blocking(go_on).await.expect("no panic");
-    // Its connection comes too late: there is one with a lock on it, and one is enough.
+    // Its connection is too late: there is one with a lock on it, and one is enough.
     let until = now().after(LONG);
-    while scene.connections() != 1 {
-        assert!(now() < until, "{} connections", scene.connections());
+    while harness.connections() != 1 {
+        assert!(now() < until, "{} connections", harness.connections());
         pause(20).await;
     }
     assert!(held.is_certain() && other.is_certain());

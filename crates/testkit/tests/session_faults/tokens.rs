@@ -1,35 +1,35 @@
-//! Tokens for those who ask.
+//! Tokens on request.
 
 use latchwork::ErrorKind;
 
-use super::scene::{LOCK, LONG, Scene, hold, on_both, pause};
+use super::harness::{LOCK, LONG, SessionHarness, hold, on_both, pause};
 
 on_both! {
-    a_token_is_had_by_asking_for_it_and_otherwise_named;
-    tokens_rise_from_client_to_client_also_over_a_restart;
+    a_token_exists_on_request_and_its_absence_is_explained;
+    tokens_rise_from_client_to_client_even_across_a_restart;
 }
 
-async fn a_token_is_had_by_asking_for_it_and_otherwise_named(scene: Scene) {
-    let client = scene.client("").await;
+async fn a_token_exists_on_request_and_its_absence_is_explained(harness: SessionHarness) {
+    let client = harness.client("").await;
     let plain = hold(&client, LONG).await;
     let error = plain.token().expect_err("not asked for");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains(".fenced()"), "{error}");
-    // A task that needs one is not passed a lock that has none.
+    // A task that needs a token is not handed a lock without one.
     let lock = client.lock(LOCK).ttl(LONG).fenced();
-    let fenced = tokio::spawn(async move { lock.acquire().await.expect("it comes free") });
+    let fenced = tokio::spawn(async move { lock.acquire().await.expect("the lock becomes free") });
     pause(50).await;
     plain.release().await.expect("held");
     let fenced = fenced.await.expect("no panic");
     fenced.token().expect("asked for");
     fenced.release().await.expect("held");
-    // In the URL, for all.
-    let always = scene.client("fenced=always").await;
+    // In the URL, for all locks.
+    let always = harness.client("fenced=always").await;
     hold(&always, LONG).await.token().expect("asked for in the URL");
 }
 
-async fn tokens_rise_from_client_to_client_also_over_a_restart(scene: Scene) {
-    let clients = [scene.client("").await, scene.client("").await];
+async fn tokens_rise_from_client_to_client_even_across_a_restart(harness: SessionHarness) {
+    let clients = [harness.client("").await, harness.client("").await];
     let mut last = None;
     for round in 0..12 {
         let guard =
@@ -37,11 +37,11 @@ async fn tokens_rise_from_client_to_client_also_over_a_restart(scene: Scene) {
         let token = Some(guard.token().expect("asked for"));
         assert!(token > last, "{token:?} after {last:?}");
         last = token;
-        // Every other is had by waiting for it.
+        // Every other lock is acquired by waiting for it.
         let next = clients[(round + 1) % 2].clone();
         let waiting = tokio::spawn(async move {
             let lock = next.lock(LOCK).ttl(LONG).fenced().wait(LONG);
-            let guard = lock.acquire().await.expect("it comes free");
+            let guard = lock.acquire().await.expect("the lock becomes free");
             let token = guard.token().expect("asked for");
             guard.release().await.expect("held");
             token
@@ -52,7 +52,7 @@ async fn tokens_rise_from_client_to_client_also_over_a_restart(scene: Scene) {
         assert!(token > last, "{token:?} after {last:?}");
         last = token;
         if round == 5 {
-            scene.restart();
+            harness.restart();
         }
     }
 }

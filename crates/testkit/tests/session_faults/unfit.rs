@@ -1,18 +1,18 @@
-//! Servers on which a session lock would be none.
+//! Servers on which a session lock would not exclude anything.
 
 use latchwork::ErrorKind;
 use testkit::servers::{MariadbOptions, MariadbServer, Pgbouncer};
 
-use super::scene::{LOCK, LONG, Scene, Server, connect, hold, pause};
+use super::harness::{LOCK, LONG, Server, SessionHarness, connect, hold, pause};
 
 async fn refused(url: &str, why: &str) {
-    let error = latchwork::connect(url).await.expect_err("it is refused");
+    let error = latchwork::connect(url).await.expect_err("the request is refused");
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(error.to_string().contains(why), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pooler_that_works_by_transaction_is_refused_and_one_by_session_is_not() {
+async fn a_pooler_in_transaction_mode_is_refused_and_one_in_session_mode_is_not() {
     let url = |pooler: &Pgbouncer| pooler.server().url(pooler.address(), "scheme=session");
     let by_transaction = Pgbouncer::start();
     for _ in 0..5 {
@@ -25,39 +25,39 @@ async fn a_pooler_that_works_by_transaction_is_refused_and_one_by_session_is_not
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_standby_is_refused() {
-    let scene = Scene::postgres();
-    let Server::Postgres(server) = &scene.server else { unreachable!("it is one") };
+    let harness = SessionHarness::postgres();
+    let Server::Postgres(server) = &harness.server else { unreachable!("it is one") };
     server.kill();
     std::fs::write(server.folder().join("data/standby.signal"), "").expect("the folder is ours");
     server.restart();
-    refused(&scene.direct_url(""), "standby").await;
+    refused(&harness.direct_url(""), "standby").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_read_only_is_refused() {
-    let scene = Scene::mariadb();
-    scene.sql("SET GLOBAL read_only = 1");
-    refused(&scene.direct_url(""), "read only").await;
+async fn a_read_only_server_is_refused() {
+    let harness = SessionHarness::mariadb();
+    harness.sql("SET GLOBAL read_only = 1");
+    refused(&harness.direct_url(""), "read only").await;
 }
 
 /// Behind a name that leads to another server after a failover, or on a primary that has become a replica.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_has_become_read_only_is_refused_by_the_next_connection() {
-    let scene = Scene::mariadb();
-    let client = scene.direct_client("").await;
+    let harness = SessionHarness::mariadb();
+    let client = harness.direct_client("").await;
     hold(&client, LONG).await.release().await.expect("held");
-    scene.sql("SET GLOBAL read_only = 1");
-    scene.end_connections();
+    harness.sql("SET GLOBAL read_only = 1");
+    harness.end_connections();
     pause(200).await;
     let error = client.lock(LOCK).ttl(LONG).try_acquire().await.expect_err("its locks are not the primary's");
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(error.to_string().contains("read only"), "{error}");
-    scene.sql("SET GLOBAL read_only = 0");
+    harness.sql("SET GLOBAL read_only = 0");
     hold(&client, LONG).await.release().await.expect("held");
 }
 
 #[tokio::test]
-async fn options_of_one_way_to_lock_are_refused_for_the_other() {
+async fn options_of_one_scheme_are_refused_for_the_other() {
     for (url, says) in [
         ("postgres://h?session-ttl=3s", "scheme=session"),
         ("postgres://h?fenced=always", "scheme=session"),
@@ -71,7 +71,7 @@ async fn options_of_one_way_to_lock_are_refused_for_the_other() {
     }
 }
 
-/// The only member that there is: it is the cluster that counts, not how many there are today.
+/// The only member so far: the cluster counts, not the current number of members.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_of_a_galera_cluster_is_refused() {
     let server = MariadbServer::start(MariadbOptions { is_clustered: true, ..MariadbOptions::default() });

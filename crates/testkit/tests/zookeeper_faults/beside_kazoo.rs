@@ -1,65 +1,66 @@
-//! kazoo's `Lock`, `ReadLock` and `WriteLock` and ours on one path, set up as docs/engines/zookeeper.md says.
+//! kazoo's `Lock`, `ReadLock` and `WriteLock` and ours on one path, configured as docs/engines/zookeeper.md
+//! says.
 
 use latchwork::engine::Mode::{self, Exclusive, Read, Write};
 use testkit::history::{Recorder, Tag};
 
+use super::harness::{LASTING, LOCK, LONG, SOON, ZookeeperHarness, take, until_nodes};
 use super::kazoo::Kazoo;
-use super::ours::Ours;
-use super::row::{BOTH_IN_TURNS, Others as _, READERS_AND_WRITERS, Row, turns};
-use super::scene::{LASTING, LOCK, LONG, SOON, Scene, take, until_nodes};
+use super::mixed_queue::{BOTH_IN_TURNS, MixedQueue, OtherClients as _, READERS_AND_WRITERS, turns};
+use super::our_claims::OurClient;
 
 const KINDS: [(Mode, &str); 3] = [(Exclusive, "lock"), (Write, "write"), (Read, "read")];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn turns_of_both_are_served_in_the_order_of_arrival() {
-    let scene = Scene::one();
-    let row = Row::new(&scene, LOCK).await;
-    let mut kazoo = Kazoo::start(&scene, LOCK, &row.history()).await;
-    row.play(&mut kazoo, &BOTH_IN_TURNS, turns()).await;
-    // So many of each kind.
-    let row = Row::new(&scene, "rw").await;
-    let mut kazoo = Kazoo::start(&scene, "rw", &row.history()).await;
-    row.play(&mut kazoo, &READERS_AND_WRITERS, 2 * turns()).await;
+async fn turns_of_both_clients_are_granted_in_the_order_of_arrival() {
+    let harness = ZookeeperHarness::one();
+    let queue = MixedQueue::new(&harness, LOCK).await;
+    let mut kazoo = Kazoo::start(&harness, LOCK, &queue.history()).await;
+    queue.run(&mut kazoo, &BOTH_IN_TURNS, turns()).await;
+    // This many of each kind.
+    let queue = MixedQueue::new(&harness, "rw").await;
+    let mut kazoo = Kazoo::start(&harness, "rw", &queue.history()).await;
+    queue.run(&mut kazoo, &READERS_AND_WRITERS, 2 * turns()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_is_refused_while_the_other_holds() {
-    let scene = Scene::one();
-    let history = scene.store_path();
+async fn each_kind_is_refused_while_the_other_holds() {
+    let harness = ZookeeperHarness::one();
+    let history = harness.store_path();
     let (recorder, tag) = (Recorder::shared(&history), Tag { process: std::process::id(), client: 1 });
-    let ours = Ours::connect(&scene.direct_url(LASTING), recorder, tag, LOCK).await;
-    let mut kazoo = Kazoo::start(&scene, LOCK, &history).await;
+    let ours = OurClient::connect(&harness.direct_url(LASTING), recorder, tag, LOCK).await;
+    let mut kazoo = Kazoo::start(&harness, LOCK, &history).await;
     for (number, (mode, kind)) in KINDS.into_iter().enumerate() {
         let mut held = ours.join(1, mode);
         held.held(SOON).await;
         for (other, theirs) in KINDS {
-            // Theirs look at their own kind only, exclusive locks or readers and writers.
+            // Their locks check their own kind only, exclusive locks or readers and writers.
             if (mode == Exclusive) == (other == Exclusive) {
                 let both_read = (mode, other) == (Read, Read);
-                assert_eq!(kazoo.gets(theirs).await, both_read, "their {theirs} beside our {mode:?}");
+                assert_eq!(kazoo.can_lock(theirs).await, both_read, "their {theirs} beside our {mode:?}");
             }
         }
-        assert!(kazoo.gets("plain").await, "who was told nothing of us does not see us");
+        assert!(kazoo.can_lock("plain").await, "a kazoo lock without extra patterns does not see ours");
         ours.leave(held).await;
-        assert!(kazoo.gets(kind).await, "their {kind} after our {mode:?}");
+        assert!(kazoo.can_lock(kind).await, "their {kind} after our {mode:?}");
         let number = number as u64;
         kazoo.join(number, mode).await;
         kazoo.held(number).await;
         for (other, _) in KINDS {
             let both_read = (mode, other) == (Read, Read);
-            assert_eq!(ours.gets(other).await, both_read, "our {other:?} beside their {kind}");
+            assert_eq!(ours.can_lock(other).await, both_read, "our {other:?} beside their {kind}");
         }
         kazoo.leave(number).await;
-        assert!(ours.gets(mode).await, "our {mode:?} after their {kind}");
+        assert!(ours.can_lock(mode).await, "our {mode:?} after their {kind}");
     }
 }
 
-/// As people use it: the client of theirs that waits for one of ours, and the other way round.
+/// The usual case: a client of theirs that waits for one of ours, and vice versa.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_gets_what_the_other_gives_back_or_leaves_behind() {
-    let scene = Scene::one();
-    let (client, admin) = (scene.client(LASTING).await, scene.admin().await);
-    let mut kazoo = Kazoo::start(&scene, LOCK, &scene.store_path()).await;
+async fn each_kind_gets_the_lock_when_the_other_releases_it_or_dies() {
+    let harness = ZookeeperHarness::one();
+    let (client, admin) = (harness.client(LASTING).await, harness.admin().await);
+    let mut kazoo = Kazoo::start(&harness, LOCK, &harness.store_path()).await;
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
     kazoo.join(1, Exclusive).await;
     until_nodes(&admin, LOCK, 2).await;
@@ -68,27 +69,28 @@ async fn each_gets_what_the_other_gives_back_or_leaves_behind() {
     let lock = client.lock(LOCK).ttl(LONG).wait(LONG);
     let waiting = tokio::spawn(async move { lock.acquire().await });
     let nodes = until_nodes(&admin, LOCK, 2).await;
-    assert!(!waiting.is_finished(), "theirs has it");
-    // It is killed: what it held goes with its session.
+    assert!(!waiting.is_finished(), "kazoo has the lock");
+    // It is killed: its lock goes with its session.
     drop(kazoo);
-    admin.end_session_of(&super::scene::path(LOCK, &nodes[0])).await;
-    let guard = testkit::line::served(waiting).await;
+    admin.end_session_of(&super::harness::path(LOCK, &nodes[0])).await;
+    let guard = testkit::workload::queue::granted(waiting).await;
     guard.release().await.expect("held");
-    scene.judge(&[client], LONG).await;
+    harness.judge(&[client], LONG).await;
 }
 
-/// Ours heed both. Between themselves they are no queue, so both must not use one path even where ours would.
+/// Our locks respect both. Between themselves they are not one queue, so both must not use one path even
+/// where ours would.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn curator_does_not_see_a_kazoo_lock() {
-    let scene = Scene::one();
-    let mut kazoo = Kazoo::start(&scene, LOCK, &scene.store_path()).await;
-    let mut curator = super::curator::Curator::new(&scene, LOCK, &scene.store_path()).await;
+    let harness = ZookeeperHarness::one();
+    let mut kazoo = Kazoo::start(&harness, LOCK, &harness.store_path()).await;
+    let mut curator = super::curator::Curator::new(&harness, LOCK, &harness.store_path()).await;
     kazoo.join(1, Exclusive).await;
     kazoo.held(1).await;
     curator.join(2, Exclusive).await;
     assert_eq!(curator.holding().await, [2], "Curator's rule passes over kazoo's node");
-    assert_eq!(kazoo.holding().await, [1], "and kazoo holds on");
-    let client = scene.rival(LASTING).await;
+    assert_eq!(kazoo.holding().await, [1], "and kazoo still holds");
+    let client = harness.rival(LASTING).await;
     assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "ours see both");
     curator.leave(2).await;
     assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "ours see kazoo's");

@@ -1,7 +1,9 @@
-//! Curator's locks and ours on one path: nodes as Curator lays them down, and Curator's own rule for who holds.
+//! Curator's locks and ours on one path: nodes as Curator creates them, and Curator's own rule for the
+//! holder.
 //!
-//! `InterProcessMutex` sorts by what stands behind `lock-`, and the first holds. `InterProcessReadWriteLock` sorts by what
-//! stands behind `__READ__` or `__WRIT__`: a writer holds when it is the first, a reader when no writer is before it.
+//! `InterProcessMutex` sorts by the text after `lock-`, and the first holds. `InterProcessReadWriteLock`
+//! sorts by the text after `__READ__` or `__WRIT__`: a writer holds when it is the first, a reader when no
+//! writer is before it.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,26 +14,26 @@ use latchwork::engine::Mode::{self, Exclusive, Read, Write};
 use testkit::history::{Recorder, Tag, What};
 use testkit::servers::ZooKeeperAdmin;
 
-use super::row::{BOTH_IN_TURNS, Others, READERS_AND_WRITERS, Row, turns};
-use super::scene::{CHROOT, LASTING, LOCK, Scene, nodes, pause};
+use super::harness::{CHROOT, LASTING, LOCK, ZookeeperHarness, nodes, pause};
+use super::mixed_queue::{BOTH_IN_TURNS, MixedQueue, OtherClients, READERS_AND_WRITERS, turns};
 
 const MUTEX: &str = "lock-";
 const READ: &str = "__READ__";
 const WRITE: &str = "__WRIT__";
 const LATCH: &str = "latch-";
 
-/// Clients of Curator's.
+/// Clients of Curator.
 pub(crate) struct Curator {
     admin: ZooKeeperAdmin,
     lock: String,
     recorder: Recorder,
-    /// What they want, and their nodes.
+    /// Their modes and nodes.
     joined: HashMap<u64, (Mode, String)>,
 }
 
 impl Curator {
-    pub(crate) async fn new(scene: &Scene, lock: &str, history: &Path) -> Self {
-        let (admin, recorder) = (scene.admin().await, Recorder::shared(history));
+    pub(crate) async fn new(harness: &ZookeeperHarness, lock: &str, history: &Path) -> Self {
+        let (admin, recorder) = (harness.admin().await, Recorder::shared(history));
         Self { admin, lock: lock.to_owned(), recorder, joined: HashMap::new() }
     }
 
@@ -40,13 +42,13 @@ impl Curator {
         self.recorder.note(tag, number, name.ok().as_ref(), what);
     }
 
-    /// The whole path of what is below the lock.
+    /// The whole path of a node below the lock.
     fn path(&self, node: &str) -> String {
         format!("{CHROOT}/{}/{node}", self.lock)
     }
 }
 
-impl Others for Curator {
+impl OtherClients for Curator {
     async fn join(&mut self, number: u64, mode: Mode) {
         let name = match mode {
             Read => READ,
@@ -66,7 +68,12 @@ impl Others for Curator {
         }
         self.note(number, What::Acquired { token: None, lease_end: Moment::NEVER });
         let path = self.path(&self.joined[&number].1);
-        self.admin.czxid(&path).await.expect("it holds").try_into().expect("transactions are counted up")
+        self.admin
+            .czxid(&path)
+            .await
+            .expect("the node exists")
+            .try_into()
+            .expect("transactions are counted up")
     }
 
     async fn holding(&mut self) -> Vec<u64> {
@@ -78,7 +85,7 @@ impl Others for Curator {
     }
 
     async fn leave(&mut self, number: u64) {
-        let (_, node) = self.joined.remove(&number).expect("it has joined");
+        let (_, node) = self.joined.remove(&number).expect("the client is in the queue");
         self.note(number, What::ReleaseInvoked);
         self.admin.delete(&self.path(&node)).await;
         self.note(number, What::Released);
@@ -98,7 +105,7 @@ fn holds(children: &[String], own: &str, mode: Mode) -> bool {
     }
 }
 
-/// By what stands behind the mark, or by all of it.
+/// By the text after the mark, or by all of it.
 fn sorted(children: &[String], marks: &[&str]) -> Vec<String> {
     let key = |name: &String| {
         let behind = marks.iter().find_map(|mark| name.rfind(mark).map(|at| at + mark.len()));
@@ -109,32 +116,32 @@ fn sorted(children: &[String], marks: &[&str]) -> Vec<String> {
     sorted
 }
 
-/// Its `LeaderLatch` leads where it is the first by its own mark. Elections are not for sharing.
+/// Curator's `LeaderLatch` leads where it is the first by its own mark. Elections cannot be shared.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_latch_of_curators_leads_beside_ours_and_ours_waits_for_it() {
-    let scene = Scene::one();
-    let (client, admin) = (scene.rival(LASTING).await, scene.admin().await);
-    let leading = client.election(LOCK).campaign("ours").await.expect("nobody else wants to lead");
+async fn a_curator_leader_latch_leads_beside_ours_and_ours_waits_for_it() {
+    let harness = ZookeeperHarness::one();
+    let (client, admin) = (harness.rival(LASTING).await, harness.admin().await);
+    let leading = client.election(LOCK).campaign("ours").await.expect("there is no other candidate");
     let theirs =
         admin.enrol(&format!("{CHROOT}/{LOCK}/_c_00000000-0000-4000-8000-000000000001-{LATCH}")).await;
     let theirs = theirs.rsplit('/').next().expect("a name");
-    assert_eq!(sorted(&nodes(&admin, LOCK).await, &[LATCH])[0], theirs, "it takes itself for the first");
-    leading.release().await.expect("it led");
+    assert_eq!(sorted(&nodes(&admin, LOCK).await, &[LATCH])[0], theirs, "it considers itself the first");
+    leading.release().await.expect("the leader held until here");
     assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "ours see its node");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn turns_of_both_are_served_in_the_order_of_arrival() {
-    let scene = Scene::one();
-    // Curator makes the lock's own node before anything else.
-    let admin = scene.admin().await;
+async fn turns_of_both_clients_are_granted_in_the_order_of_arrival() {
+    let harness = ZookeeperHarness::one();
+    // Curator creates the lock's own node before anything else.
+    let admin = harness.admin().await;
     for path in [CHROOT, "/app/orders", "/app/orders/42", "/app/rw"] {
         admin.make(path).await;
     }
-    let row = Row::new(&scene, LOCK).await;
-    let mut curator = Curator::new(&scene, LOCK, &row.history()).await;
-    row.play(&mut curator, &BOTH_IN_TURNS, turns()).await;
-    let row = Row::new(&scene, "rw").await;
-    let mut curator = Curator::new(&scene, "rw", &row.history()).await;
-    row.play(&mut curator, &READERS_AND_WRITERS, 2 * turns()).await;
+    let queue = MixedQueue::new(&harness, LOCK).await;
+    let mut curator = Curator::new(&harness, LOCK, &queue.history()).await;
+    queue.run(&mut curator, &BOTH_IN_TURNS, turns()).await;
+    let queue = MixedQueue::new(&harness, "rw").await;
+    let mut curator = Curator::new(&harness, "rw", &queue.history()).await;
+    queue.run(&mut curator, &READERS_AND_WRITERS, 2 * turns()).await;
 }

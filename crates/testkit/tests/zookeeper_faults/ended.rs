@@ -1,119 +1,123 @@
-//! Sessions end under those who hold and those who wait.
+//! Sessions of holders and waiters end.
 
 use std::time::Duration;
 
 use latchwork::{ErrorKind, Loss};
 use testkit::history::{Fault, RecordedClient};
-use testkit::line::served;
-use testkit::play::Theatre;
+use testkit::scenarios::cluster::ClusterHarness;
 use testkit::servers::ZooKeeperAdmin;
 use testkit::store::Written;
-use testkit::worker::Worker;
+use testkit::worker_process::WorkerProcess;
+use testkit::workload::queue::granted;
 
-use super::scene::{
-    LASTING, LOCK, LONG, SOON, Scene, nodes, now, path, pause, renewed, take, told, until_nodes,
+use super::harness::{
+    LASTING, LOCK, LONG, SOON, ZookeeperHarness, nodes, now, path, pause, take, until_nodes, wait_for_loss,
+    wait_for_renewal,
 };
 
-/// Less than the time between two renewals in a session that lasts.
+/// Less than the time between two renewals in a session of [`LASTING`](super::harness::LASTING).
 const AT_ONCE: Duration = Duration::from_secs(2);
 
-/// So many clients, of which this one alone is behind the proxy.
-async fn one_behind_the_proxy(count: usize, at: usize) -> (Scene, ZooKeeperAdmin, Vec<RecordedClient>) {
-    let (scene, mut clients) = (Scene::one(), Vec::new());
+/// This many clients, of which only this one is behind the proxy.
+async fn one_behind_the_proxy(
+    count: usize,
+    at: usize,
+) -> (ZookeeperHarness, ZooKeeperAdmin, Vec<RecordedClient>) {
+    let (harness, mut clients) = (ZookeeperHarness::one(), Vec::new());
     for number in 0..count {
-        let client = if number == at { scene.client(LASTING).await } else { scene.rival(LASTING).await };
+        let client = if number == at { harness.client(LASTING).await } else { harness.rival(LASTING).await };
         clients.push(client);
     }
-    let admin = scene.admin().await;
-    (scene, admin, clients)
+    let admin = harness.admin().await;
+    (harness, admin, clients)
 }
 
-/// Ends the session of the client behind the proxy, to which this node belongs, while it is away. It is back at once, and
-/// hears of it.
-async fn end_session(scene: &Scene, admin: &ZooKeeperAdmin, node: &str) {
-    scene.proxy().refuse(true);
-    scene.proxy().until_closed().await;
+/// Ends the session of the client behind the proxy, which owns this node, while it is disconnected. It
+/// reconnects at once, and is told.
+async fn end_session(harness: &ZookeeperHarness, admin: &ZooKeeperAdmin, node: &str) {
+    harness.proxy().refuse(true);
+    harness.proxy().until_closed().await;
     admin.end_session_of(&path(LOCK, node)).await;
-    scene.proxy().refuse(false);
+    harness.proxy().refuse(false);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_whose_session_ends_is_told_at_once_and_refused_by_the_store() {
-    let (scene, admin, clients) = one_behind_the_proxy(2, 0).await;
+    let (harness, admin, clients) = one_behind_the_proxy(2, 0).await;
     let guard = take(&clients[0].lock(LOCK).ttl(LONG)).await;
-    let (old, mut store) = (guard.token().expect("certain"), scene.store());
+    let (old, mut store) = (guard.token().expect("certain"), harness.store());
     assert_eq!(store.write(old, "before"), Written::Accepted);
-    let mut line = scene.line_up(&clients[1..], LONG).await;
-    renewed(&guard).await;
+    let mut queue = harness.enqueue(&clients[1..], LONG).await;
+    wait_for_renewal(&guard).await;
     let own = nodes(&admin, LOCK).await.remove(0);
-    scene.recorder.fault_began(Fault::DataDeleted);
-    end_session(&scene, &admin, &own).await;
+    harness.recorder.fault_began(Fault::DataDeleted);
+    end_session(&harness, &admin, &own).await;
     let ended = now();
-    assert_eq!(told(&guard).await, Loss::SessionEnded);
+    assert_eq!(wait_for_loss(&guard).await, Loss::SessionEnded);
     let late = now().since(ended);
     println!("told after {late:?}");
     assert!(late < AT_ONCE, "told by the next renewal, not at once: {late:?}");
-    let next = served(line.first()).await;
-    scene.recorder.fault_ended(Fault::DataDeleted);
+    let next = granted(queue.take_first()).await;
+    harness.recorder.fault_ended(Fault::DataDeleted);
     assert!(next.token().expect("certain") > old);
     assert_eq!(store.write(next.token().expect("certain"), "after"), Written::Accepted);
     assert!(matches!(store.write(old, "stale"), Written::Refused { .. }));
-    let error = guard.release().await.expect_err("it was lost");
+    let error = guard.release().await.expect_err("the lock was lost");
     assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
-    clients[0].client().close().await.expect("what is left is cleaned up");
+    clients[0].client().close().await.expect("leftovers are removed");
     assert!(next.is_certain() && nodes(&admin, LOCK).await.len() == 1, "the release did no harm");
     next.release().await.expect("held");
     take(&clients[0].lock(LOCK)).await.release().await.expect("a new session works");
-    scene.judge(&clients, SOON).await;
+    harness.judge(&clients, SOON).await;
 }
 
-/// Its predecessor still holds: neither that its own node is gone nor that it was next makes it a holder, and it does not
-/// wait for a node that is gone.
+/// Its predecessor still holds: neither the loss of its own node nor its place as the next one makes it a
+/// holder, and it does not wait for a node that is gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_whose_session_ends_queues_again_and_is_served() {
-    let (scene, admin, clients) = one_behind_the_proxy(4, 2).await;
+async fn a_waiter_whose_session_ends_queues_again_and_is_granted_the_lock() {
+    let (harness, admin, clients) = one_behind_the_proxy(4, 2).await;
     let guard = take(&clients[0].lock(LOCK).ttl(LONG)).await;
-    let mut line = scene.line_up(&clients[1..], LONG).await;
+    let mut queue = harness.enqueue(&clients[1..], LONG).await;
     let before = nodes(&admin, LOCK).await;
-    scene.recorder.fault_began(Fault::DataDeleted);
+    harness.recorder.fault_began(Fault::DataDeleted);
     // The one in the middle: its successor must not believe that it holds.
-    end_session(&scene, &admin, &before[2]).await;
+    end_session(&harness, &admin, &before[2]).await;
     let after = until_nodes(&admin, LOCK, 4).await;
-    scene.recorder.fault_ended(Fault::DataDeleted);
+    harness.recorder.fault_ended(Fault::DataDeleted);
     assert_eq!(after[..3], [&before[..2], &before[3..]].concat(), "the others keep their places");
     pause(200).await;
-    assert!(line.stands() && guard.is_certain(), "nobody believes that it holds");
-    let (first, second, third) = (line.first(), line.first(), line.first());
+    assert!(queue.all_waiting() && guard.is_certain(), "no waiter believes that it holds");
+    let (first, second, third) = (queue.take_first(), queue.take_first(), queue.take_first());
     let mut newest = guard.token().expect("certain");
     guard.release().await.expect("held");
-    // Who lost its place comes last.
+    // The waiter that lost its place comes last.
     for waiter in [first, third, second] {
-        let guard = served(waiter).await;
+        let guard = granted(waiter).await;
         let token = guard.token().expect("certain");
         assert!(token > newest, "{token} after {newest}");
         newest = token;
         guard.release().await.expect("held");
     }
-    scene.judge(&clients, SOON).await;
+    harness.judge(&clients, SOON).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_that_dies_in_the_middle_of_the_queue_gives_its_successor_nothing() {
-    let scene = Scene::one();
-    let (clients, admin) = (scene.clients(2, LASTING).await, scene.admin().await);
+async fn a_waiter_that_dies_in_the_middle_of_the_queue_does_not_promote_its_successor() {
+    let harness = ZookeeperHarness::one();
+    let (clients, admin) = (harness.clients(2, LASTING).await, harness.admin().await);
     let guard = take(&clients[0].lock(LOCK).ttl(LONG)).await;
-    let mut doomed = Worker::start(&["hold", &scene.direct_url("1s"), LOCK, "2000"]);
+    let mut doomed = WorkerProcess::start(&["hold", &harness.direct_url("1s"), LOCK, "2000"]);
     until_nodes(&admin, LOCK, 2).await;
     let lock = clients[1].lock(LOCK).ttl(LONG).wait(LONG);
     let waiter = tokio::spawn(async move { lock.acquire().await });
     let before = until_nodes(&admin, LOCK, 3).await;
     doomed.kill().await;
     let after = until_nodes(&admin, LOCK, 2).await;
-    assert_eq!(after, [before[0].clone(), before[2].clone()], "the dead one's node is gone");
-    // Whatever its death made of the one behind it would show by now.
+    assert_eq!(after, [before[0].clone(), before[2].clone()], "the dead waiter's node is gone");
+    // Any effect of its loss on the waiter behind it would show by now.
     pause(300).await;
-    assert!(!waiter.is_finished() && guard.is_certain(), "it does not hold");
+    assert!(!waiter.is_finished() && guard.is_certain(), "the waiter does not hold");
     guard.release().await.expect("held");
-    served(waiter).await.release().await.expect("held");
-    scene.judge(&clients, SOON).await;
+    granted(waiter).await.release().await.expect("held");
+    harness.judge(&clients, SOON).await;
 }

@@ -1,12 +1,12 @@
-//! Nodes of other clients, and what only looks like one.
+//! Nodes of other clients, and nodes that only look like one.
 
-use super::scene::{CHROOT, LASTING, LOCK, LONG, SOON, Scene, take, until_nodes};
-use testkit::line::served;
+use super::harness::{CHROOT, LASTING, LOCK, LONG, SOON, ZookeeperHarness, take, until_nodes};
+use testkit::workload::queue::granted;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn other_clients_nodes_exclude_and_what_only_looks_like_one_does_not() {
-    let scene = Scene::one();
-    let (client, admin) = (scene.rival(LASTING).await, scene.admin().await);
+async fn nodes_of_other_clients_exclude_and_nodes_that_only_look_alike_do_not() {
+    let harness = ZookeeperHarness::one();
+    let (client, admin) = (harness.rival(LASTING).await, harness.admin().await);
     take(&client.lock(LOCK)).await.release().await.expect("held");
     let outlives = format!("{CHROOT}/{LOCK}/1234567890");
     admin.make(&outlives).await;
@@ -18,8 +18,8 @@ async fn other_clients_nodes_exclude_and_what_only_looks_like_one_does_not() {
         let waiting = tokio::spawn(async move { lock.acquire().await });
         until_nodes(&admin, LOCK, 3).await;
         admin.delete(&node).await;
-        served(waiting).await.release().await.expect("held");
+        granted(waiting).await.release().await.expect("held");
     }
     admin.delete(&outlives).await;
-    scene.judge(&[client], SOON).await;
+    harness.judge(&[client], SOON).await;
 }

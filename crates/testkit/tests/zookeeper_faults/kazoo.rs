@@ -7,32 +7,32 @@ use std::time::Duration;
 use latchwork::engine::Mode;
 use testkit::python::Script;
 
-use super::row::Others;
-use super::scene::{CHROOT, Scene};
+use super::harness::{CHROOT, ZookeeperHarness};
+use super::mixed_queue::OtherClients;
 
-const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/zookeeper_faults/kazoo_row.py");
-/// The newest release when this was written.
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/zookeeper_faults/kazoo_queue.py");
+/// The newest release at the time of writing.
 const PACKAGE: &str = "kazoo==2.11.0";
 
-/// A running `kazoo_row.py`.
+/// A running `kazoo_queue.py`.
 pub(crate) struct Kazoo {
     script: Script,
-    /// Who holds, and the transaction that made its node.
+    /// The holders, with the transactions that created their nodes.
     held: HashMap<u64, u64>,
 }
 
 impl Kazoo {
-    /// Starts one, whose lock is this and who writes down what it does.
-    pub(crate) async fn start(scene: &Scene, lock: &str, history: &Path) -> Self {
+    /// Starts a process that uses this lock and records its history.
+    pub(crate) async fn start(harness: &ZookeeperHarness, lock: &str, history: &Path) -> Self {
         let args =
-            [scene.hosts(), format!("{CHROOT}/{lock}"), lock.to_owned(), history.display().to_string()];
+            [harness.hosts(), format!("{CHROOT}/{lock}"), lock.to_owned(), history.display().to_string()];
         let mut script = Script::start(PACKAGE, PROGRAM, &args.each_ref().map(String::as_str));
         assert_eq!(script.answer().await, "ready");
         Self { script, held: HashMap::new() }
     }
 
     /// Whether a try of this kind gets the lock.
-    pub(crate) async fn gets(&mut self, kind: &str) -> bool {
+    pub(crate) async fn can_lock(&mut self, kind: &str) -> bool {
         match self.script.ask(&format!("try {kind}")).await.as_str() {
             "got it" => true,
             "busy" => false,
@@ -40,7 +40,7 @@ impl Kazoo {
         }
     }
 
-    fn heard(&mut self, said: &str) -> Option<u64> {
+    fn parse_event(&mut self, said: &str) -> Option<u64> {
         match said.split(' ').collect::<Vec<_>>()[..] {
             ["held", number, czxid] => {
                 let [number, czxid] = [number, czxid].map(|digits| digits.parse().expect("a number"));
@@ -48,12 +48,12 @@ impl Kazoo {
                 None
             }
             ["left", number] => Some(number.parse().expect("a number")),
-            _ => panic!("{said:?} is nothing that it says"),
+            _ => panic!("{said:?} is not an expected line"),
         }
     }
 }
 
-impl Others for Kazoo {
+impl OtherClients for Kazoo {
     async fn join(&mut self, number: u64, mode: Mode) {
         let kind = match mode {
             Mode::Read => "read",
@@ -69,13 +69,13 @@ impl Others for Kazoo {
                 return *czxid;
             }
             let said = self.script.answer().await;
-            self.heard(&said);
+            self.parse_event(&said);
         }
     }
 
     async fn holding(&mut self) -> Vec<u64> {
         while let Some(said) = self.script.said_within(Duration::ZERO).await {
-            self.heard(&said);
+            self.parse_event(&said);
         }
         self.held.keys().copied().collect()
     }
@@ -85,7 +85,7 @@ impl Others for Kazoo {
         self.held.remove(&number);
         loop {
             let said = self.script.answer().await;
-            if self.heard(&said) == Some(number) {
+            if self.parse_event(&said) == Some(number) {
                 return;
             }
         }

@@ -1,49 +1,52 @@
-//! Somebody removes nodes by hand.
+//! An operator removes nodes by hand.
 
 use std::time::Duration;
 
 use latchwork::Loss;
 use testkit::history::Fault;
-use testkit::line::served;
-use testkit::play::Theatre;
+use testkit::scenarios::cluster::ClusterHarness;
+use testkit::workload::queue::granted;
 
-use super::scene::{LASTING, LOCK, LONG, SOON, Scene, nodes, path, pause, renewed, take, until_nodes};
+use super::harness::{
+    LASTING, LOCK, LONG, SOON, ZookeeperHarness, nodes, path, pause, take, until_nodes, wait_for_renewal,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_whose_node_somebody_removed_is_told_at_once() {
-    let scene = Scene::one();
-    let (client, admin) = (scene.client(LASTING).await, scene.admin().await);
+async fn a_holder_whose_node_was_removed_is_told_at_once() {
+    let harness = ZookeeperHarness::one();
+    let (client, admin) = (harness.client(LASTING).await, harness.admin().await);
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
-    // Its node is watched from the first renewal on, two ninths of the session later; the second is as far away.
-    renewed(&guard).await;
+    // Its node is watched from the first renewal on, two ninths of the session later; the second is as far
+    // away.
+    wait_for_renewal(&guard).await;
     let own = nodes(&admin, LOCK).await.remove(0);
-    scene.recorder.fault_began(Fault::DataDeleted);
+    harness.recorder.fault_began(Fault::DataDeleted);
     admin.delete(&path(LOCK, &own)).await;
     let loss = tokio::time::timeout(Duration::from_secs(2), guard.lost()).await;
-    scene.recorder.fault_ended(Fault::DataDeleted);
+    harness.recorder.fault_ended(Fault::DataDeleted);
     assert_eq!(loss.expect("told at once, not by the next renewal"), Loss::Removed);
     drop(guard);
-    scene.judge(&[client], SOON).await;
+    harness.judge(&[client], SOON).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_whose_node_is_gone_enrols_again_and_the_one_behind_it_believes_nothing() {
-    let scene = Scene::one();
-    let (clients, admin) = (scene.clients(3, LASTING).await, scene.admin().await);
+async fn a_waiter_whose_node_was_removed_queues_again_and_its_successor_is_not_promoted() {
+    let harness = ZookeeperHarness::one();
+    let (clients, admin) = (harness.clients(3, LASTING).await, harness.admin().await);
     let held = take(&clients[0].lock(LOCK).ttl(LONG)).await;
-    let mut line = scene.line_up(&clients[1..], LONG).await;
+    let mut queue = harness.enqueue(&clients[1..], LONG).await;
     let before = until_nodes(&admin, LOCK, 3).await;
-    scene.recorder.fault_began(Fault::DataDeleted);
+    harness.recorder.fault_began(Fault::DataDeleted);
     admin.delete(&path(LOCK, &before[1])).await;
-    // The middle one comes back at the end of the queue.
+    // The middle one returns at the end of the queue.
     let again = until_nodes(&admin, LOCK, 3).await;
-    scene.recorder.fault_ended(Fault::DataDeleted);
+    harness.recorder.fault_ended(Fault::DataDeleted);
     assert!(!again.contains(&before[1]));
     pause(200).await;
-    assert!(line.stands() && held.is_certain(), "one holds, and only one");
+    assert!(queue.all_waiting() && held.is_certain(), "exactly one holds");
     held.release().await.expect("held");
-    let (middle, last) = (line.first(), line.first());
-    served(last).await.release().await.expect("held");
-    served(middle).await.release().await.expect("held");
-    scene.judge(&clients, SOON).await;
+    let (middle, last) = (queue.take_first(), queue.take_first());
+    granted(last).await.release().await.expect("held");
+    granted(middle).await.release().await.expect("held");
+    harness.judge(&clients, SOON).await;
 }

@@ -1,16 +1,16 @@
-//! TLS, and what errors show.
+//! TLS, and the contents of errors.
 
 use latchwork::ErrorKind;
 use testkit::servers::ZooKeeperOptions;
 
-use super::scene::Scene;
+use super::harness::ZookeeperHarness;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tls_never_falls_back_and_no_error_shows_a_password() {
-    let scene = Scene::new(ZooKeeperOptions::tls());
-    let certificates = scene.server.certificates().expect("it speaks TLS");
+    let harness = ZookeeperHarness::new(ZooKeeperOptions::tls());
+    let certificates = harness.server.certificates().expect("the server has TLS");
     let (ca, other, client) = (certificates.ca(), certificates.other_ca(), certificates.client());
-    let member = scene.member();
+    let member = harness.member();
     let identity = format!("cert={}&key={}", client.certificate.display(), client.key.display());
     let (secure, plain) = (member.address(), member.plain_address());
     let url = |place: &str, ca: &std::path::Path, rest: &str| {

@@ -1,4 +1,4 @@
-//! The checks against slow ones that look at every pair, on random histories.
+//! Compares the checks with slow ones that look at every pair, on random histories.
 
 use latchwork::engine::Mode;
 
@@ -10,7 +10,7 @@ use crate::seed::Seed;
 
 const MODES: [&str; 4] = ["exclusive", "read", "write", "permit/2"];
 
-/// A few clients that take one lock at times and with tokens that are often wrong.
+/// A few clients that acquire one lock at times and with tokens that are often wrong.
 fn random(seed: &mut Seed, modes: &[&str]) -> History {
     let mut lines = String::new();
     for attempt in 1..=seed.below(7) + 2 {
@@ -18,7 +18,7 @@ fn random(seed: &mut Seed, modes: &[&str]) -> History {
         let mode = modes[seed.below(modes.len() as u64) as usize];
         let invoked = seed.below(30);
         let acquired = invoked + seed.below(6);
-        // In order for the most part, or no history would be without a violation.
+        // Mostly in order, or no history would be without a violation.
         let token = (acquired * 3 + seed.below(4)) * 256;
         lines += &format!("{invoked}.0 {who} invoked {mode}\n{invoked}.0 {who} queued\n");
         lines += &format!("{acquired}.5 {who} acquired token={token} until=99.0\n");
@@ -46,7 +46,7 @@ fn overlaps(one: &Hold, other: &Hold) -> bool {
     one.start < other.end && other.start < one.end
 }
 
-/// Asserts that both find the same histories wrong.
+/// Asserts that both checks reject the same histories.
 fn agree(modes: &[&str], quick: impl Fn(&History) -> bool, slow: impl Fn(&History) -> bool) {
     let mut seed = Seed::new(42);
     let wrong = |_: &u32| {
@@ -65,7 +65,7 @@ fn agree(modes: &[&str], quick: impl Fn(&History) -> bool, slow: impl Fn(&Histor
 }
 
 #[test]
-fn exclusion_finds_what_a_look_at_every_pair_finds() {
+fn exclusion_agrees_with_a_check_of_every_pair() {
     let permit = |hold: &&Hold| matches!(hold.mode, Mode::Permit { .. });
     let crowded = |history: &History| {
         history.holds().iter().filter(permit).any(|hold| {
@@ -81,7 +81,7 @@ fn exclusion_finds_what_a_look_at_every_pair_finds() {
 }
 
 #[test]
-fn tokens_finds_what_a_look_at_every_pair_finds() {
+fn tokens_agrees_with_a_check_of_every_pair() {
     let slow = |history: &History| {
         let joins = |hold: &Hold| {
             let before = |other: &Hold| (other.start, other.token) < (hold.start, hold.token);
@@ -101,7 +101,7 @@ fn tokens_finds_what_a_look_at_every_pair_finds() {
 }
 
 #[test]
-fn fifo_finds_what_a_look_at_every_pair_finds() {
+fn fifo_agrees_with_a_check_of_every_pair() {
     let slow = |history: &History| {
         let alone = |attempt: &&Attempt| attempt.alone;
         let attempts: Vec<_> = history.attempts().iter().filter(alone).collect();

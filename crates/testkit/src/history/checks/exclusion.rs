@@ -1,4 +1,4 @@
-//! No two guards that exclude each other are certain at the same instant.
+//! No two guards that exclude each other are certain at the same time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,10 +10,10 @@ use crate::history::{History, Hold, Point, Violation};
 
 const CHECK: &str = "exclusion";
 
-/// Checks that no hold begins while others are certain beside which it may not hold.
+/// Checks that no hold begins while an incompatible hold is certain.
 ///
-/// Certain means from the return of acquire until the first of: release called, loss told, process killed, end of the
-/// lease as last known.
+/// Certain means from the return of acquire until the first of: a call of release, a reported loss, a kill of
+/// the process, or the last known end of the lease.
 ///
 /// # Errors
 /// The two holds that were certain at once.
@@ -28,7 +28,7 @@ pub fn exclusion(history: &History, excuses: &Excuses) -> Result<Stats, Violatio
                 continue;
             }
             present.leave_until(hold.start, history);
-            // A guard whose lease was over when it was returned was never certain.
+            // A guard whose lease had ended when it was returned was never certain.
             if hold.lease_end > hold.start.at {
                 stats.judged += 1;
                 if let Some(other) = present.conflict(hold, history) {
@@ -41,12 +41,12 @@ pub fn exclusion(history: &History, excuses: &Excuses) -> Result<Stats, Violatio
     Ok(stats)
 }
 
-/// May these two hold at the same time, as far as the two are concerned?
+/// Whether these two modes may be held at the same time.
 pub(super) fn compatible(one: Mode, other: Mode) -> bool {
     matches!((one, other), (Mode::Read, Mode::Read) | (Mode::Permit { .. }, Mode::Permit { .. }))
 }
 
-/// Who is certain right now, the first to end on top.
+/// The holds that are certain right now, with the first to end on top.
 #[derive(Default)]
 struct Present {
     ends: BinaryHeap<Reverse<(Point, usize)>>,
@@ -67,7 +67,8 @@ impl Present {
         self.ends.push(Reverse((hold.end, index)));
     }
 
-    /// Those present get along with each other, so one of them speaks for all, and permits only have to be counted.
+    /// The present holds are compatible with each other, so one of them stands for all, and permits only have
+    /// to be counted.
     fn conflict<'a>(&self, hold: &Hold, history: &'a History) -> Option<&'a Hold> {
         let Reverse((_, index)) = self.ends.peek()?;
         let other = &history.holds()[*index];
@@ -96,7 +97,7 @@ mod tests {
     }
 
     fn violation(lines: &str) -> String {
-        check(lines).expect_err("a violation").to_string()
+        check(lines).expect_err("a violation is found").to_string()
     }
 
     #[test]
@@ -113,8 +114,11 @@ mod tests {
              10.0 4.1 #1 a told Removed until=40.0
              11.0 5.1 #1 a acquired token=5 until=40.0",
         );
-        assert_eq!(stats.expect("orderly").judged, 6);
-        assert_eq!(exclusion(&orderly(200_000), &Excuses::none()).expect("orderly").judged, 50_000);
+        assert_eq!(stats.expect("an orderly history passes").judged, 6);
+        assert_eq!(
+            exclusion(&orderly(200_000), &Excuses::none()).expect("an orderly history passes").judged,
+            50_000
+        );
     }
 
     #[test]
@@ -179,14 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_excuses_only_whom_it_struck() {
+    fn a_fault_excuses_only_the_holds_under_it() {
         let lines = "1.0 1.1 #1 a acquired token=1 until=32.0
              2.0 9.0 #0 - fault-began data-deleted
              2.0 9.0 #0 - fault-ended data-deleted
              4.0 2.1 #1 a acquired token=2 until=34.0";
         let deleted = |history: &History| Excuses::of(history, |fault| fault == Fault::DataDeleted);
         let history = script(lines);
-        let stats = exclusion(&history, &deleted(&history)).expect("excused");
+        let stats = exclusion(&history, &deleted(&history)).expect("the fault excuses it");
         assert_eq!((stats.judged, stats.excused), (1, 1));
         let history = script(&format!("{lines}\n5.0 3.1 #1 a acquired token=3 until=35.0"));
         exclusion(&history, &deleted(&history)).expect_err("both began after the fault");

@@ -1,4 +1,4 @@
-//! The times in which an engine does not promise what a check wants.
+//! The times in which an engine does not give the guarantee of a check.
 
 use std::time::Duration;
 
@@ -6,19 +6,20 @@ use latchwork::{Guarantees, Promise};
 
 use crate::history::{Fault, History, Point, What};
 
-/// Spans of time, apart from each other and in order.
+/// Disjoint spans of time, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Excuses {
     spans: Vec<[Point; 2]>,
 }
 
 impl Excuses {
-    /// Nothing is excused.
+    /// No time is excused.
     pub const fn none() -> Self {
         Self { spans: Vec::new() }
     }
 
-    /// From the beginning to the end of every fault that `excuses` names. A fault without an end goes on for ever.
+    /// The spans from the start to the end of every fault that `excuses` selects. A fault without an end
+    /// continues for ever.
     pub fn of(history: &History, excuses: impl Fn(Fault) -> bool) -> Self {
         let (mut spans, mut running, mut since) = (Vec::new(), 0_u32, Point::NEVER);
         for (index, event) in history.events().iter().enumerate() {
@@ -51,7 +52,7 @@ impl Excuses {
         })
     }
 
-    /// The same, and pauses: whoever stands still cannot be told anything.
+    /// Also excuses pauses: a process that is stopped cannot be told of a loss.
     pub fn from_telling(history: &History, promised: &Guarantees) -> Self {
         Self::of(history, |fault| {
             let promise = fault.promise(&promised.faults);
@@ -59,12 +60,12 @@ impl Excuses {
         })
     }
 
-    /// Any fault at all.
+    /// Excuses every fault.
     pub fn from_order(history: &History) -> Self {
         Self::of(history, |_| true)
     }
 
-    /// From when on, after this point, nothing is excused for so long.
+    /// The first time after this point from which no time is excused for this long.
     pub fn calm_for(&self, mut from: Point, span: Duration) -> Point {
         let next = self.spans.partition_point(|[_, end]| *end < from);
         for [start, end] in &self.spans[next..] {
@@ -76,13 +77,13 @@ impl Excuses {
         from
     }
 
-    /// Everything since anything went wrong for the first time.
+    /// Excuses everything since the first fault.
     pub fn from_the_first_fault_on(history: &History) -> Self {
         let every = Self::from_order(history);
         Self { spans: every.spans.first().map(|[start, _]| [*start, Point::NEVER]).into_iter().collect() }
     }
 
-    /// Whether a fault struck between these two points, or was under way.
+    /// Whether a fault began or was active between these two points.
     pub fn cover(&self, from: Point, to: Point) -> bool {
         let next = self.spans.partition_point(|[_, end]| *end < from);
         self.spans.get(next).is_some_and(|[start, _]| *start <= to)

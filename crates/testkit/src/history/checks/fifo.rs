@@ -1,17 +1,20 @@
-//! Clients are served in the order in which they came.
+//! Clients are granted the lock in the order of their arrival.
 //!
 //! From outside, the order of the engine's queue is only known in part. The rule below raises no false alarm:
 //!
-//! - An attempt Y is known to stand in the queue from the moment at which somebody saw it there (`queued`), or from
-//!   `queued_after` its call if the caller vouches that no claim is under way for longer, and no other task of its client was
-//!   in its way.
-//! - An attempt X of another client that was called after that moment stands behind Y, if no other task of its client
-//!   wanted or held the lock when it was called, and none had given up since the client last held it: then it could not
-//!   inherit an older place, and its token, fresh from the engine and not passed on within the client, is its own.
-//! - Then Y's token must be lower than X's. Tokens tell the order of the grants, whenever the acquires return.
+//! - An attempt Y is known to be in the queue from the time at which a witness saw it there (`queued`), or
+//!   from `queued_after` its call if the caller guarantees that no claim is under way for longer and that no
+//!   other task of its client was ahead of it.
+//! - An attempt X of another client that was called after that time is behind Y, if no other task of its
+//!   client waited for or held the lock at the time of the call, and none had given up since the client last
+//!   held it. Then X could not inherit an older place, and its token is its own: fresh from the engine and
+//!   not passed on within the client.
+//! - Then Y's token must be lower than X's. Tokens tell the order of the grants, whenever the acquires
+//!   return.
 //!
-//! Attempts that a fault touched are excused: a waiter that was cut off for longer than its wait lease loses its place.
-//! Attempts that ended without the lock are left out: they may have been granted it while they gave up.
+//! Attempts under a fault are excused: a waiter that was cut off for longer than its wait lease loses its
+//! place. Attempts that ended without the lock are left out: the lock may have been granted to them while
+//! they gave up.
 
 use std::time::Duration;
 
@@ -19,11 +22,11 @@ use super::{Excuses, Stats};
 use crate::history::{Attempt, History, Point, Tag, Violation};
 
 const CHECK: &str = "fifo";
-/// The passes of one grant between tasks of one client are counted in the low bits of a token.
+/// The low bits of a token count the handoffs of one grant between tasks of one client.
 const PASSES: u64 = 0xff;
 
-/// Checks that no attempt was granted before one of another client that was known to stand in the queue when it was
-/// called.
+/// Checks that no attempt was granted before one of another client that was known to be in the queue at the
+/// time of the call.
 ///
 /// # Errors
 /// The attempt that was overtaken, and the one that overtook it.
@@ -61,7 +64,7 @@ pub fn fifo(
     Ok(stats)
 }
 
-/// When the attempt surely stood in the queue, if that was before it was served.
+/// When the attempt was certainly in the queue, if that was before its grant.
 pub(super) fn known_to_queue(
     attempt: &Attempt,
     acquired: Point,
@@ -91,8 +94,9 @@ impl Served {
     }
 }
 
-/// The last served of those that queued so far. Earlier attempts of a late comer's own client were over when it came, so
-/// if one of them is the last, nobody was overtaken; `tokens` sees to it that theirs are lower.
+/// The last granted of the attempts that have queued so far. Earlier attempts of a later attempt's own client
+/// had ended at its call; so if one of them is the last, no attempt was overtaken. `tokens` checks that their
+/// tokens are lower.
 #[derive(Default)]
 struct LastServed(Option<Served>);
 
@@ -124,7 +128,8 @@ mod tests {
     use super::*;
     use crate::history::tests::{orderly, script};
 
-    /// One takes the lock; two is seen in the queue; three comes later. The lines end before anybody is served.
+    /// One client holds the lock; a second is seen in the queue; a third arrives later. The lines end before
+    /// the first grant.
     const QUEUE: &str = "1.0 1.1 #1 a invoked exclusive
          1.0 1.1 #1 a acquired token=256 until=99.0
          2.0 2.1 #1 a invoked exclusive
@@ -143,10 +148,13 @@ mod tests {
     }
 
     #[test]
-    fn service_in_the_order_of_arrival_passes() {
-        assert_eq!(check(&format!("{QUEUE}{TWO_FIRST}")).expect("orderly").judged, 1);
+    fn grants_in_the_order_of_arrival_pass() {
+        assert_eq!(check(&format!("{QUEUE}{TWO_FIRST}")).expect("an orderly history passes").judged, 1);
         let slack = Some(Duration::from_micros(1));
-        assert_eq!(fifo(&orderly(200_000), slack, &Excuses::none()).expect("orderly").judged, 50_000);
+        assert_eq!(
+            fifo(&orderly(200_000), slack, &Excuses::none()).expect("an orderly history passes").judged,
+            50_000
+        );
     }
 
     #[test]
@@ -159,16 +167,16 @@ mod tests {
     }
 
     #[test]
-    fn without_a_witness_the_order_is_only_known_by_the_callers_word() {
+    fn the_order_without_a_witness_depends_on_the_callers_guarantee() {
         let unseen = format!("{QUEUE}{THREE_FIRST}").replace("3.0 2.1 #1 a queued", "");
-        assert_eq!(check(&unseen).expect("nobody saw it").judged, 0);
+        assert_eq!(check(&unseen).expect("no witness saw it").judged, 0);
         let history = script(&unseen);
         assert!(fifo(&history, Some(Duration::from_millis(1_900)), &Excuses::none()).is_err());
         assert!(fifo(&history, Some(Duration::from_millis(2_100)), &Excuses::none()).is_ok());
     }
 
     #[test]
-    fn tasks_of_one_client_and_what_they_pass_on_are_exempt() {
+    fn tasks_of_one_client_and_their_handoffs_are_exempt() {
         let same_client = format!("{QUEUE}{THREE_FIRST}").replace("3.1 #1", "2.1 #2");
         check(&same_client).expect("they queue among themselves");
         let went_back = "2.0 2.1 #1 a invoked exclusive
@@ -186,12 +194,15 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_excuses_those_whose_place_it_may_have_cost() {
+    fn a_fault_excuses_attempts_whose_place_it_may_have_cost() {
         let history = script(&format!(
             "{QUEUE}{THREE_FIRST}
              3.5 9.0 #0 - fault-began holder-pause
              4.5 9.0 #0 - fault-ended holder-pause"
         ));
-        assert_eq!(fifo(&history, None, &Excuses::from_order(&history)).expect("excused").excused, 2);
+        assert_eq!(
+            fifo(&history, None, &Excuses::from_order(&history)).expect("the fault excuses it").excused,
+            2
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Each has a lease of its own: nobody loses a lock because others died.
+//! Every hold has a lease of its own: no client loses a lock because others died.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -8,9 +8,10 @@ use crate::history::{History, Hold, Point, Violation, What};
 
 const CHECK: &str = "kept";
 
-/// Checks that no hold was lost whose process was neither killed nor stopped, and that no fault struck.
+/// Checks that no hold was lost unless its process was killed or stopped, or a fault was active.
 ///
-/// Only of those whose lease was at least `long` when they began: a shorter one may end because the machine is busy.
+/// Covers only holds whose lease was at least `long` at the start: a shorter one may end because the machine
+/// is busy.
 ///
 /// # Errors
 /// The hold that was lost for no reason.
@@ -48,7 +49,7 @@ mod tests {
     use crate::history::tests::script;
 
     const LONG: Duration = Duration::from_secs(5);
-    /// Two have a permit each; then one is lost.
+    /// Two clients have a permit each; then one is lost.
     const LOST: &str = "1.0 1.1 #1 a invoked permit/2
          1.0 1.1 #1 a acquired token=256 until=31.0
          2.0 2.1 #1 a invoked permit/2
@@ -62,14 +63,15 @@ mod tests {
 
     #[test]
     fn a_permit_that_is_lost_because_another_holder_died_is_found() {
-        let text = check(&format!("{LOST}3.0 1.0 #0 - killed")).expect_err("it was alive").to_string();
+        let text =
+            check(&format!("{LOST}3.0 1.0 #0 - killed")).expect_err("the observer was alive").to_string();
         assert!(text.starts_with("kept: 2.1 lost lock \"a\", and nothing had happened to it"), "{text}");
         assert!(text.contains(" -> 4.000000000 2.1 #1 a found-lost"), "{text}");
         check(&LOST.replace("found-lost Removed", "told Removed until=32.0")).expect_err("told or found");
     }
 
     #[test]
-    fn whoever_was_killed_stopped_or_struck_may_lose_it() {
+    fn a_killed_or_stopped_holder_or_one_under_a_fault_may_lose_it() {
         for why in ["3.0 2.0 #0 - killed", "3.0 2.0 #0 - stopped", "3.0 9.0 #0 - fault-began partition"] {
             check(&format!("{LOST}{why}")).expect(why);
         }

@@ -1,7 +1,8 @@
-//! Everybody can know who leads.
+//! Every client can learn the current leader.
 //!
-//! That there is one leader at a time, and that terms rise, `exclusion` and `tokens` say: to lead is to hold the lock of the
-//! election's name, and the term is its token. This is about those who ask, and those who follow.
+//! The checks `exclusion` and `tokens` cover that there is one leader at a time and that terms rise: a leader
+//! holds the lock of the election's name, and its term is the token. This check is about queries for the
+//! leader, and about observers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -15,12 +16,13 @@ use crate::history::{History, Hold, Point, Tag, Violation, What};
 const CHECK: &str = "leaders";
 
 /// Checks that
-/// - observers see terms rise, and none that nobody campaigned for;
-/// - an observer has seen whoever has led for `told_within` without a fault, or a later one;
-/// - whoever asks is told the leader that led all the time meanwhile, and never one that had resigned or was replaced before.
+/// - observers see terms rise, and no term without a campaign;
+/// - an observer has seen every leader that led for `told_within` without a fault, or a later one;
+/// - a query returns the leader that led during the whole query, and never one that had resigned or was
+///   replaced before.
 ///
 /// # Errors
-/// What was seen or said, and the leader that it should have been.
+/// The observation or answer, and the leader that it should have been.
 pub fn leaders(history: &History, told_within: Duration, excuses: &Excuses) -> Result<Stats, Violation> {
     let mut stats = Stats::new(CHECK);
     let (observers, answers) = collect(history);
@@ -42,7 +44,7 @@ pub fn leaders(history: &History, told_within: Duration, excuses: &Excuses) -> R
     Ok(stats)
 }
 
-/// One that follows who leads.
+/// An observer of the leaders.
 struct Observer {
     who: Tag,
     lock: LockName,
@@ -51,15 +53,15 @@ struct Observer {
     seen: Vec<(Point, u64)>,
 }
 
-/// What somebody who asked was told.
-struct Answer {
+/// The answer to a query for the leader.
+struct LeaderAnswer {
     who: Tag,
     term: Option<u64>,
     asked: Moment,
     at: Point,
 }
 
-type Answers<'a> = BTreeMap<&'a LockName, Vec<Answer>>;
+type Answers<'a> = BTreeMap<&'a LockName, Vec<LeaderAnswer>>;
 
 fn collect(history: &History) -> (Vec<Observer>, Answers<'_>) {
     let (mut observers, mut newest, mut answers) = (Vec::<Observer>::new(), HashMap::new(), Answers::new());
@@ -78,7 +80,7 @@ fn collect(history: &History) -> (Vec<Observer>, Answers<'_>) {
                 newest.get(&key).into_iter().for_each(|place| observers[*place].until = at);
             }
             (What::Named { term, asked }, Some(lock)) => {
-                answers.entry(lock).or_default().push(Answer { who: event.who, term, asked, at });
+                answers.entry(lock).or_default().push(LeaderAnswer { who: event.who, term, asked, at });
             }
             (What::Killed, _) => {
                 let died = observers.iter_mut().filter(|observer| observer.who.process == event.who.process);
@@ -90,11 +92,11 @@ fn collect(history: &History) -> (Vec<Observer>, Answers<'_>) {
     (observers, answers)
 }
 
-/// Who led, by term; and when the first campaigned of whose outcome nothing is known.
+/// The leaders by term; and the time of the first campaign with an unknown outcome.
 struct Led<'a> {
     by_term: BTreeMap<u64, &'a Hold>,
     perhaps: Option<Point>,
-    /// The greatest term that had begun, in the order of their beginnings.
+    /// The greatest term that had begun, in the order of the starts.
     begun: Vec<(Point, u64)>,
 }
 
@@ -114,7 +116,7 @@ impl<'a> Led<'a> {
         Self { by_term, perhaps: unknown.map(|attempt| attempt.invoked).min(), begun }
     }
 
-    /// Whether somebody may have led by this term at that point.
+    /// Whether a client may have led in this term at that point.
     fn is_known(&self, term: u64, at: Point) -> bool {
         match self.by_term.get(&term) {
             Some(hold) => hold.invoked < at,
@@ -122,7 +124,7 @@ impl<'a> Led<'a> {
         }
     }
 
-    /// How many leaders were judged.
+    /// Returns the number of leaders that were judged.
     fn seen_by(
         &self,
         history: &History,
@@ -157,7 +159,7 @@ impl<'a> Led<'a> {
         Ok(judged)
     }
 
-    fn named(&self, history: &History, answer: &Answer) -> Result<(), Violation> {
+    fn named(&self, history: &History, answer: &LeaderAnswer) -> Result<(), Violation> {
         let asked = Point::before_events_at(answer.asked);
         // Of those that had begun, the one with the greatest term: if it led all the time, it is the answer.
         let before = self.begun.partition_point(|(start, _)| *start < asked);
@@ -197,7 +199,7 @@ mod tests {
     use super::*;
     use crate::history::tests::script;
 
-    /// Two lead, one after the other, and somebody follows them.
+    /// Two clients lead, one after the other, and an observer follows them.
     const TURNS: &str = "0.5 9.1 #7 a watching
          1.0 1.1 #1 a invoked exclusive
          2.0 1.1 #1 a acquired token=256 until=99.0
@@ -216,7 +218,7 @@ mod tests {
     }
 
     fn violation(lines: &str) -> String {
-        check(lines).expect_err("a violation").to_string()
+        check(lines).expect_err("a violation is found").to_string()
     }
 
     fn with(line: &str) -> String {
@@ -224,13 +226,13 @@ mod tests {
     }
 
     #[test]
-    fn who_sees_every_leader_in_time_and_is_told_the_truth_passes() {
+    fn an_observer_that_sees_every_leader_in_time_passes() {
         let told = "4.0 9.1 #0 a named 256 asked=3.0
              6.5 9.1 #0 a named nobody asked=6.4
              8.0 9.1 #0 a named 512 asked=5.0
              8.0 9.1 #0 a named nobody asked=6.5
              22.0 9.1 #0 a named nobody asked=19.0";
-        assert_eq!(check(&with(told)).expect("all is well").judged, 2 + 5);
+        assert_eq!(check(&with(told)).expect("a valid history passes").judged, 2 + 5);
         check(&TURNS.replace("2.1 9.1 #7 a saw 256", "")).expect_err("it led for four seconds");
         check(&TURNS.replace("2.1 9.1 #7 a saw 256", "").replace("6.0 1.1", "2.9 1.1"))
             .expect("it was short");
@@ -244,7 +246,7 @@ mod tests {
             "{text}"
         );
         let away = TURNS.replace("7.5 9.1 #7 a saw 512", "7.5 9.1 #7 a looked-away");
-        check(&away).expect("it followed no longer");
+        check(&away).expect("the observer had stopped following");
         check(&away.replace("#7 a looked-away", "#0 - killed")).expect("it was killed");
         let dark = "7.2 8.0 #0 - fault-began partition\n9.0 8.0 #0 - fault-ended partition";
         check(&with(dark).replace("7.5 9.1", "9.5 9.1")).expect("soon after the fault");
@@ -256,14 +258,14 @@ mod tests {
         let text = violation(&with("8.0 9.1 #7 a saw 256"));
         assert!(text.starts_with("leaders: 9.1 saw term 256 of \"a\" after term 512"), "{text}");
         let early = TURNS.replace("2.1 9.1 #7 a saw 256", "0.9 9.1 #7 a saw 256");
-        assert!(violation(&early).contains("for which nobody had campaigned"));
+        assert!(violation(&early).contains("without a campaign"));
         violation(&with("8.0 9.1 #7 a saw 999"));
         check(&with("7.1 3.1 #1 a invoked exclusive\n7.9 3.0 #0 - killed\n8.0 9.1 #7 a saw 999"))
-            .expect("a leader that was killed before it knew");
+            .expect("the leader was killed before it knew");
     }
 
     #[test]
-    fn an_answer_that_was_not_true_is_found() {
+    fn a_wrong_answer_is_found() {
         for (line, says) in [
             ("4.0 9.1 #0 a named nobody asked=3.0", "term 256 led all the time"),
             ("9.0 9.1 #0 a named 256 asked=8.0", "term 512 led all the time"),

@@ -1,6 +1,6 @@
-//! The promises, as checks of a [`History`].
+//! The guarantees, as checks of a [`History`].
 //!
-//! Each takes time in proportion to `n log n` and either says what it looked at or returns the first [`Violation`].
+//! Each check takes `O(n log n)` time and returns either its statistics or the first [`Violation`].
 
 #[cfg(test)]
 mod every_pair;
@@ -35,23 +35,25 @@ use latchwork::engine::LockState;
 
 use super::{Fault, History, Violation, What};
 
-/// What the caller of [`check_all`] knows of the test.
+/// The caller's expectations of the test.
 #[derive(Clone, Debug)]
 pub struct Expectations {
-    /// How long an attempt may wait for its answer once faults are over.
+    /// The limit for an attempt to be answered once faults are over.
     pub answer_within: Duration,
-    /// How long a lock may be wanted and not held once faults are over.
+    /// The limit for a lock to be wanted and not held once faults are over.
     pub idle_at_most: Duration,
-    /// How long a claim is under way at most; `None` if only attempts that were seen in the queue count as queued.
+    /// The longest time for which a claim is under way; `None` if only attempts that were seen in the queue
+    /// count as queued.
     pub queued_after: Option<Duration>,
-    /// What the engine showed when everything had come to rest; `None` if nobody looked.
+    /// The engine's state at rest; `None` if it was not inspected.
     pub left: Option<Vec<LockState>>,
 }
 
-/// Runs every check that applies to an engine with these promises.
+/// Runs every check that applies to an engine with these guarantees.
 ///
-/// A fault under which the engine does not promise exclusion excuses the holds it struck from [`exclusion`] and
-/// [`told`]; tokens are checked all the same, unless the engine has none or may forget them with its data.
+/// A fault under which the engine does not guarantee exclusion excuses the holds under it from [`exclusion`]
+/// and [`told`]. Tokens are checked nevertheless, unless the engine has none or may forget them with its
+/// data.
 ///
 /// # Errors
 /// The first violation.
@@ -107,16 +109,17 @@ mod tests {
          9.0 9.0 #0 - quiesced";
 
     #[tokio::test]
-    async fn every_check_has_its_say() {
+    async fn every_check_is_run() {
         let mut history = orderly(4_000).events().to_vec();
         history.extend(script("9000.0 9.0 #0 - quiesced").events().iter().cloned());
-        let stats = check_all(&History::new(history), &promised(), &expected()).expect("orderly");
+        let stats =
+            check_all(&History::new(history), &promised(), &expected()).expect("an orderly history passes");
         let checks: Vec<_> = stats.iter().map(|stats| stats.check).collect();
         assert_eq!(checks, ["exclusion", "told", "progress", "tokens", "fifo", "writers", "nothing left"]);
     }
 
     #[tokio::test]
-    async fn what_is_only_promised_to_be_fenced_is_excused_from_exclusion_but_not_from_order() {
+    async fn a_hold_that_is_only_fenced_is_excused_from_exclusion_but_not_from_order() {
         let mut promised = promised();
         promised.tokens_survive_data_loss = true;
         let stats = check_all(&script(OVERLAP), &promised, &expected()).expect("fenced only");
@@ -133,7 +136,7 @@ mod tests {
     #[tokio::test]
     async fn an_engine_that_forgets_its_tokens_is_not_held_to_them_after_that() {
         let back = script(&OVERLAP.replace("token=512", "token=1"));
-        let stats = check_all(&back, &promised(), &expected()).expect("it never promised more");
+        let stats = check_all(&back, &promised(), &expected()).expect("the engine guarantees no more");
         assert!(stats.iter().all(|stats| stats.check != "tokens"));
     }
 }

@@ -1,4 +1,4 @@
-//! When nobody wants anything any more, the engine keeps nothing.
+//! At rest, the engine keeps nothing.
 
 use std::collections::HashSet;
 
@@ -9,11 +9,11 @@ use crate::history::{History, Violation, What};
 
 const CHECK: &str = "nothing left";
 
-/// Checks that an inspection after [`What::Quiesced`] shows no holder and no waiter of the recorded clients: on a
-/// recorded lock, by a process of the history (its note says which) or of unknown origin.
+/// Checks that an inspection after [`What::Quiesced`] shows no holder and no waiter of the recorded clients:
+/// on a recorded lock, by a process of the history (identified by its note) or of unknown origin.
 ///
 /// # Errors
-/// What is left. Also if the history never came to rest: then the inspection shows nothing.
+/// The state that is left; also if the history never came to rest, because then the inspection shows nothing.
 pub fn nothing_left(history: &History, seen: &[LockState]) -> Result<Stats, Violation> {
     let mut stats = Stats::new(CHECK);
     if !history.events().iter().any(|event| event.what == What::Quiesced) {
@@ -38,7 +38,7 @@ pub fn nothing_left(history: &History, seen: &[LockState]) -> Result<Stats, Viol
     Ok(stats)
 }
 
-/// `pid 4242 on host: note`, as clients introduce themselves.
+/// The process id in `pid 4242 on host: note`, the form in which clients describe themselves.
 fn process_of(claim: &ClaimState) -> Option<u32> {
     claim.note.as_str().strip_prefix("pid ")?.split(' ').next()?.parse().ok()
 }
@@ -64,11 +64,11 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_engine_passes_and_so_does_a_stranger() {
+    fn an_empty_engine_passes_and_so_does_a_foreign_claim() {
         let history = script(AT_REST);
         assert_eq!(nothing_left(&history, &[]).expect("nothing is left").judged, 1);
         for stranger in [state("b", "pid 1 on host", true), state("a", "pid 77 on host", true)] {
-            assert_eq!(nothing_left(&history, &[stranger]).expect("not ours").judged, 1);
+            assert_eq!(nothing_left(&history, &[stranger]).expect("not recorded").judged, 1);
         }
     }
 
@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn a_history_that_never_came_to_rest_shows_nothing() {
-        let violation = nothing_left(&script("1.0 1.1 #1 a queued"), &[]).expect_err("no rest");
-        assert!(violation.to_string().contains("never came to rest"));
+        let violation =
+            nothing_left(&script("1.0 1.1 #1 a queued"), &[]).expect_err("the history never came to rest");
+        assert!(violation.to_string().contains("the history never came to rest"));
     }
 }

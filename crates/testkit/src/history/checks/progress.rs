@@ -1,4 +1,4 @@
-//! Once faults are over, whoever wants a lock gets an answer, and no lock lies idle while it is wanted.
+//! Once faults are over, every attempt is answered, and no lock is idle while it is wanted.
 
 use std::time::Duration;
 
@@ -10,14 +10,15 @@ use crate::history::{Attempt, History, Point, Violation, What};
 
 const CHECK: &str = "progress";
 
-/// Checks that, from the end of the last fault on, every attempt was answered within `answer_within`, and no lock was
-/// wanted for longer than `idle_at_most` without being held; nor a permit, while there were any left.
+/// Checks that, from the end of the last fault on, every attempt was answered within `answer_within`, and
+/// that no lock was wanted for longer than `idle_at_most` without being held, nor a semaphore with permits
+/// left.
 ///
-/// Attempts of killed processes want nothing. While an attempt with an unknown outcome may count as a holder, the lock
-/// is not idle.
+/// Attempts of killed processes do not count. While an attempt with an unknown outcome may count as a holder,
+/// the lock is not idle.
 ///
 /// # Errors
-/// The attempt that got no answer in time, or the two events between which the lock lay idle.
+/// The attempt that got no answer in time, or the two events between which the lock was idle.
 pub fn progress(
     history: &History,
     answer_within: Duration,
@@ -49,7 +50,7 @@ pub fn progress(
     Ok(stats)
 }
 
-/// The end of the last fault; the beginning, if there was none; never, if one is still going on.
+/// The end of the last fault; the start if there was none; never if one is still active.
 fn calm_since(history: &History) -> Point {
     let (mut running, mut calm) = (0_i64, Point::before_events_at(Moment::from_micros(0)));
     for (index, event) in history.events().iter().enumerate() {
@@ -79,7 +80,7 @@ enum Change {
     GivenUp,
 }
 
-/// How many can hold it at once: all its permits, if nobody wants anything else.
+/// The number of clients that can hold the lock at once: all permits, if no attempt has another mode.
 fn places(attempts: &[&Attempt]) -> i64 {
     let permits = attempts.iter().map(|attempt| match attempt.mode {
         Mode::Permit { of } => i64::from(of),
@@ -88,7 +89,7 @@ fn places(attempts: &[&Attempt]) -> i64 {
     permits.min().unwrap_or(1)
 }
 
-/// Sweeps over everything that changes whether a lock is wanted or held.
+/// Sweeps over every event that changes whether a lock is wanted or held.
 fn gaps(history: &History, attempts: &[&Attempt], places: i64, calm: Point) -> Vec<Gap> {
     let mut changes = Vec::new();
     for attempt in attempts {
@@ -158,9 +159,12 @@ mod tests {
              9.0 3.0 #0 - killed
              40.0 2.1 #1 a release",
         );
-        let stats = stats.expect("orderly");
+        let stats = stats.expect("an orderly history passes");
         assert_eq!((stats.judged, stats.longest_wait, stats.longest_idle), (3, 4 * SECOND, SECOND));
-        assert_eq!(progress(&orderly(200_000), SECOND, SECOND).expect("orderly").judged, 50_000);
+        assert_eq!(
+            progress(&orderly(200_000), SECOND, SECOND).expect("an orderly history passes").judged,
+            50_000
+        );
     }
 
     #[test]
@@ -180,14 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn a_late_answer_is_found_also_when_it_is_an_error() {
+    fn a_late_answer_is_found_even_if_it_is_an_error() {
         let text =
             check("1.0 1.1 #1 a invoked exclusive\n7.0 1.1 #1 a failed").expect_err("late").to_string();
         assert!(text.starts_with("progress: 1.1 waited 6s for an answer about lock \"a\"\n"), "{text}");
     }
 
     #[test]
-    fn a_lock_that_lies_idle_while_it_is_wanted_is_found() {
+    fn a_lock_that_is_idle_while_it_is_wanted_is_found() {
         let text = check(
             "1.0 1.1 #1 a invoked exclusive
              1.0 1.1 #1 a acquired token=1 until=99.0
@@ -202,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permit_that_does_not_come_back_from_a_dead_holder_is_found() {
+    fn a_permit_that_is_not_returned_from_a_dead_holder_is_found() {
         let permits = |third: &str| {
             check(&format!(
                 "1.0 1.1 #1 a invoked permit/2

@@ -1,20 +1,21 @@
-//! What a check has looked at.
+//! The statistics of a check.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What a check has looked at. A check that looked at nothing has shown nothing.
+/// The statistics of a check. A check that looked at nothing has shown nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {
-    /// The check.
+    /// The name of the check.
     pub check: &'static str,
-    /// How many holds, attempts or claims it judged.
+    /// The number of holds, attempts or claims that were judged.
     pub judged: usize,
-    /// How many it left out, because a fault struck under which the engine does not promise this.
+    /// The number of them that were left out, because a fault was active under which the engine does not give
+    /// this guarantee.
     pub excused: usize,
-    /// The longest that an attempt waited for its answer; only `progress` measures it.
+    /// The longest time that an attempt waited for its answer; only `progress` measures it.
     pub longest_wait: Duration,
-    /// The longest that a lock was wanted and not held; only `progress` measures it.
+    /// The longest time that a lock was wanted and not held; only `progress` measures it.
     pub longest_idle: Duration,
 }
 

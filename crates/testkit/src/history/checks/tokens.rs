@@ -8,15 +8,16 @@ use crate::history::{History, Hold, Point, Violation};
 
 const CHECK: &str = "tokens";
 
-/// Checks that no two grants of a lock share a token, and that no hold with a greater token was over before one with a
-/// lower token began.
+/// Checks that no two grants of a lock share a token, and that no hold with a greater token had ended before
+/// one with a lower token began.
 ///
-/// For holds that may share the lock, for those that a fault excuses from exclusion, and for those that were over when their
-/// process came to know of them (it was stopped in between, and never certain), acquires may return in another
-/// order than the locks were granted in; there, the lower token must at least have been asked for before the greater
-/// one was held. Readers of one client may hold one grant together, with one token; those that join it may be asked for
-/// later, but not after somebody who excludes them held the lock with a greater one. So may readers that take over what
-/// another task of their client had asked for before it gave up.
+/// Acquires may return in another order than the locks were granted in three cases: for holds that may share
+/// the lock, for holds that a fault excuses from exclusion, and for holds that had ended when their process
+/// learned of them (it was stopped in between, and never certain). There, the lower token must at least have
+/// been requested before the greater one was held. Readers of one client may hold one grant together, with
+/// one token. Readers that join it may have been called later, but not after an excluding client held the
+/// lock with a greater token. The same applies to readers that take over the claim of another task of their
+/// client that gave up.
 ///
 /// # Errors
 /// The two holds whose tokens are equal or out of order.
@@ -59,7 +60,7 @@ fn unique(history: &History, by_token: &[(u64, &Hold)]) -> Result<(), Violation>
     })
 }
 
-/// Of the holds with greater tokens, those that were over (or held) first.
+/// Of the holds with greater tokens, the first to end (or to start).
 #[derive(Default)]
 struct Greater<'a> {
     held: First<'a>,
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn rising_tokens_pass_also_where_two_locks_have_the_same() {
+    fn rising_tokens_pass_even_if_two_locks_have_equal_ones() {
         let stats = check(
             "1.0 1.1 #1 a acquired token=1 until=9.0
              2.0 1.1 #1 a release
@@ -133,18 +134,21 @@ mod tests {
              4.0 2.1 #2 b acquired token=1 until=9.0
              5.0 3.1 #1 c acquired token=none until=9.0",
         );
-        assert_eq!(stats.expect("orderly").judged, 3);
-        assert_eq!(tokens(&orderly(200_000), &Excuses::none()).expect("orderly").judged, 50_000);
+        assert_eq!(stats.expect("an orderly history passes").judged, 3);
+        assert_eq!(
+            tokens(&orderly(200_000), &Excuses::none()).expect("an orderly history passes").judged,
+            50_000
+        );
     }
 
     #[test]
-    fn a_token_given_out_twice_is_found() {
+    fn a_token_granted_twice_is_found() {
         let violation = check(
             "1.0 1.1 #1 a acquired token=7 until=9.0
              2.0 1.1 #1 a release
              3.0 2.1 #1 a acquired token=7 until=9.0",
         );
-        let text = violation.expect_err("a violation").to_string();
+        let text = violation.expect_err("a violation is found").to_string();
         assert!(text.starts_with("tokens: token 7 of lock \"a\" was given out twice\n"), "{text}");
         assert!(text.contains(" -> 3.000000000 2.1 #1 a acquired token=7"), "{text}");
     }
@@ -158,12 +162,12 @@ mod tests {
              2.8 2.1 #1 a release
              3.0 3.1 #1 a acquired token=6 until=9.0",
         );
-        let text = violation.expect_err("a violation").to_string();
+        let text = violation.expect_err("a violation is found").to_string();
         assert!(text.starts_with("tokens: tokens of lock \"a\" went back: 6 came after 8\n"), "{text}");
     }
 
     #[test]
-    fn a_grant_that_was_over_when_it_became_known_may_come_late_but_not_out_of_thin_air() {
+    fn a_grant_that_had_ended_when_it_became_known_may_be_late_but_not_invented() {
         let late = |asked: &str| {
             check(&format!(
                 "{asked} 1.1 #1 a invoked exclusive
@@ -190,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_may_take_over_what_a_task_of_its_client_had_asked_for() {
+    fn a_reader_may_take_over_the_claim_of_another_task_of_its_client() {
         let lines = |gives_up: &str, between: &str| {
             check(&format!(
                 "1.0 {gives_up} #1 a invoked read

@@ -1,4 +1,4 @@
-//! A holder is told of its loss before anybody else can hold, and before its lease ends.
+//! A holder is told of its loss before another client can hold the lock, and before its lease ends.
 
 use latchwork::clock::Moment;
 
@@ -8,10 +8,10 @@ use crate::history::{History, Hold, Point, Violation};
 
 const CHECK: &str = "told";
 
-/// Checks that whoever listens for a loss is told no later than the end of its lease, and that a hold which was not
-/// released was told of its loss, or no longer certain, before the next one began.
+/// Checks that a listening holder is told of a loss no later than the end of its lease. Also checks that a
+/// hold that was not released was told of its loss, or was no longer certain, before the next one began.
 ///
-/// Who does not listen is not told, and a killed process needs no telling.
+/// A holder that does not listen is not told, and a killed process need not be told.
 ///
 /// # Errors
 /// The hold that was told late or never, or the hold and its successor.
@@ -77,11 +77,11 @@ mod tests {
     }
 
     fn violation(lines: &str) -> String {
-        check(lines).expect_err("a violation").to_string()
+        check(lines).expect_err("a violation is found").to_string()
     }
 
     #[test]
-    fn whoever_is_told_in_time_passes() {
+    fn a_holder_that_is_told_in_time_passes() {
         let stats = check(
             "1.0 1.1 #1 a acquired token=1 until=9.0
              1.0 1.1 #1 a listening
@@ -93,12 +93,15 @@ mod tests {
              31.0 3.1 #1 a acquired token=3 until=40.0
              50.0 3.1 #1 a found-lost Expired",
         );
-        assert_eq!(stats.expect("orderly").judged, 3);
-        assert_eq!(told(&orderly(200_000), &Excuses::none()).expect("orderly").judged, 50_000);
+        assert_eq!(stats.expect("an orderly history passes").judged, 3);
+        assert_eq!(
+            told(&orderly(200_000), &Excuses::none()).expect("an orderly history passes").judged,
+            50_000
+        );
     }
 
     #[test]
-    fn being_told_after_the_lease_is_found() {
+    fn a_report_after_the_end_of_the_lease_is_found() {
         let text = violation(
             "1.0 1.1 #1 a acquired token=1 until=9.0
              1.0 1.1 #1 a listening
@@ -111,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn never_being_told_is_found() {
+    fn a_missing_report_is_found() {
         let text = violation(
             "1.0 1.1 #1 a acquired token=1 until=9.0
              1.0 1.1 #1 a listening
@@ -125,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_successor_before_the_loss_was_told_is_found() {
+    fn a_successor_before_the_report_of_the_loss_is_found() {
         let text = violation(
             "1.0 1.1 #1 a acquired token=1 until=9.0
              1.0 1.1 #1 a listening
@@ -139,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_excuses_late_news() {
+    fn a_pause_excuses_a_late_report() {
         let history = script(
             "1.0 1.1 #1 a acquired token=1 until=9.0
              1.0 1.1 #1 a listening
@@ -147,6 +150,6 @@ mod tests {
              15.0 9.0 #0 - fault-ended holder-pause
              15.0 1.1 #1 a told Expired until=9.0",
         );
-        assert_eq!(told(&history, &Excuses::from_order(&history)).expect("excused").excused, 1);
+        assert_eq!(told(&history, &Excuses::from_order(&history)).expect("the fault excuses it").excused, 1);
     }
 }

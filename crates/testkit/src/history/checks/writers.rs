@@ -1,12 +1,14 @@
-//! A writer that waits is not overtaken without bound.
+//! The overtaking of a waiting writer is bounded.
 //!
-//! `fifo` sees to those who ask the engine themselves. Readers of one client also join each other, by one grant and with one
-//! token, and would hold a writer up for ever if they could always do so. The rule below raises no false alarm:
+//! `fifo` covers the attempts that query the engine themselves. Readers of one client also join each other,
+//! by one grant and with one token, and would hold a writer up for ever if they could always do so. The rule
+//! below raises no false alarm:
 //!
-//! - A writer is known to stand in the queue as in `fifo`.
-//! - A reader that was called after that moment, and holds by a lower token than the writer's, has overtaken it.
-//! - It may do so if the writer is another client's, and it came no later than `join_for` after the first of those whose grant
-//!   it shares was let in: that grant was asked for before the writer was.
+//! - A writer is known to be in the queue as in `fifo`.
+//! - A reader that was called after that time, and holds by a lower token than the writer's, has overtaken
+//!   it.
+//! - It may do so if the writer is another client's, and if its call was no later than `join_for` after the
+//!   first reader of its grant was admitted: that grant was requested before the writer's.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,11 +22,11 @@ use super::{Excuses, Stats};
 use crate::history::{History, Hold, OneLock, Point, Tag, Violation};
 
 const CHECK: &str = "writers";
-/// For how long readers join a grant by default.
+/// The time for which readers join a grant by default.
 pub const JOIN_FOR: Duration = Duration::from_millis(5);
 
-/// Checks that no reader held before a writer that was known to wait when the reader came, but for those that joined a grant
-/// in time.
+/// Checks that no reader held before a writer that was known to wait at the reader's call, except for readers
+/// that joined a grant in time.
 ///
 /// # Errors
 /// The writer that was overtaken, and the reader that overtook it.
@@ -53,7 +55,8 @@ pub fn writers(
     Ok(stats)
 }
 
-/// Those who hold alone and stood in the queue before, by when they surely did.
+/// The attempts that hold alone and were in the queue before their grant, by the time at which they certainly
+/// were.
 fn waiting_writers<'a>(
     history: &'a History,
     lock: &OneLock,
@@ -72,14 +75,14 @@ fn waiting_writers<'a>(
     waited
 }
 
-/// In the order in which they were called.
+/// The readers in the order of their calls.
 fn readers<'a>(history: &'a History, lock: &OneLock) -> impl Iterator<Item = &'a Hold> {
     let attempts = lock.attempts.iter().map(|index| &history.attempts()[*index]);
     let holds = attempts.filter_map(|attempt| Some(&history.holds()[attempt.hold?]));
     holds.filter(|hold| hold.mode == Mode::Read && hold.token.is_some())
 }
 
-/// When the first of those who share a grant was let in.
+/// When the first reader of each grant was admitted.
 fn first_of_each_grant(history: &History, lock: &OneLock) -> HashMap<(Tag, Option<u64>), Moment> {
     let mut first = HashMap::new();
     for hold in readers(history, lock) {
@@ -89,7 +92,7 @@ fn first_of_each_grant(history: &History, lock: &OneLock) -> HashMap<(Tag, Optio
     first
 }
 
-/// Of the writers that queued so far, the last to be served: of all, and of each client.
+/// Of the writers that have queued so far, the last to be granted: of all, and of each client.
 #[derive(Default)]
 struct Ahead<'a> {
     last: Option<&'a Hold>,
@@ -130,7 +133,8 @@ mod tests {
     use super::*;
     use crate::history::tests::script;
 
-    /// Client 1 reads, client 2 waits to write; another reader comes at 4 s. The writer has its turn at 8 s.
+    /// Client 1 reads, client 2 waits to write; another reader arrives at 4 s. The writer has its turn at 8
+    /// s.
     fn line(late: &str, came: &str, token: u32) -> String {
         format!(
             "1.0 1.1 #1 a invoked read
@@ -151,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_may_join_in_time_or_before_the_writer_came() {
+    fn a_reader_may_join_in_time_or_before_the_writer_arrived() {
         let in_time = line("1.1", "4.0", 256).replace("1.0 1.1", "3.1 1.1").replace("2.0 1.1", "3.2 1.1");
         assert_eq!(check(&in_time).expect("within a second of the grant").judged, 2);
         check(&line("1.1", "2.9", 256)).expect("before the writer stood in the queue");
@@ -171,16 +175,16 @@ mod tests {
     fn a_reader_that_passes_a_writer_of_its_own_client_is_found() {
         let own = line("2.1", "4.0", 300);
         check(&own).expect_err("however soon after its grant");
-        check(&own.replace("3.0 2.1 #1 a queued", "")).expect("nobody saw the writer wait");
+        check(&own.replace("3.0 2.1 #1 a queued", "")).expect("no witness saw the writer wait");
     }
 
     #[test]
-    fn a_fault_excuses_those_whose_place_it_may_have_cost() {
+    fn a_fault_excuses_attempts_whose_place_it_may_have_cost() {
         let lines =
             line("1.1", "4.0", 256) + "\n2.7 9.0 #0 - fault-began trouble\n2.8 9.0 #0 - fault-ended trouble";
         let history = script(&lines);
         let excuses = Excuses::from_order(&history);
-        let stats = writers(&history, None, Duration::from_secs(1), &excuses).expect("excused");
+        let stats = writers(&history, None, Duration::from_secs(1), &excuses).expect("the fault excuses it");
         assert_eq!(stats.judged, 0);
     }
 }

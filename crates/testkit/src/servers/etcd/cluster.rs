@@ -1,4 +1,4 @@
-//! Three members that are one etcd.
+//! An etcd cluster of three members.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -8,20 +8,22 @@ use std::time::Duration;
 
 use latchwork::clock::Clock;
 
-use super::place::Place;
+use super::member_address::MemberAddress;
 use super::{EtcdOptions, EtcdServer, Etcdctl, GLANCE, MOST_PORTS, PortTaken, START_LIMIT};
-use crate::proxy::Junction;
+use crate::network::proxy::Junction;
 use crate::servers::division::Division;
 use crate::servers::pool::Pooled;
 
 const SIZE: usize = 3;
-/// How many times is looked which member has a connection: the system may know of it before its process is known here.
+/// How often the owner of a connection is looked up: the system may know the connection before its process is
+/// known here.
 const STRANGERS: u32 = 20;
 
 /// Three members on ports of 127.0.0.1. Killed when dropped.
 pub struct EtcdCluster {
     members: [EtcdServer; SIZE],
-    /// In front of each member, where the others find it. None in a cluster that cannot be divided.
+    /// In front of each member, at the address that the other members use. Empty in a cluster that cannot be
+    /// divided.
     junctions: Vec<Junction>,
     division: Division,
 }
@@ -30,12 +32,13 @@ impl EtcdCluster {
     /// Starts all members at once and waits until they are healthy.
     ///
     /// # Panics
-    /// If they do not become so; with what one of them printed.
+    /// If they do not become healthy. The message shows the output of one of them.
     pub fn start(options: EtcdOptions) -> Self {
         Self::start_with(&options, |_| Vec::new())
     }
 
-    /// The same, with something between the members that can divide them. All that they say takes longer.
+    /// Starts a cluster with junctions between the members, which can divide them. All traffic between
+    /// members takes longer.
     ///
     /// # Panics
     /// As [`EtcdCluster::start`].
@@ -53,11 +56,11 @@ impl EtcdCluster {
         })
     }
 
-    fn start_with(options: &EtcdOptions, between: fn(&mut [Place; SIZE]) -> Vec<Junction>) -> Self {
+    fn start_with(options: &EtcdOptions, between: fn(&mut [MemberAddress; SIZE]) -> Vec<Junction>) -> Self {
         for _ in 0..MOST_PORTS {
-            let mut places = [0, 1, 2].map(|index| Place::new(format!("n{index}")));
+            let mut places = [0, 1, 2].map(|index| MemberAddress::new(format!("n{index}")));
             let junctions = between(&mut places);
-            let cluster = places.each_ref().map(Place::introduction).join(",");
+            let cluster = places.each_ref().map(MemberAddress::introduction).join(",");
             let members = places.map(|mut place| {
                 place.cluster.clone_from(&cluster);
                 EtcdServer::prepare(place, options.clone())
@@ -68,7 +71,7 @@ impl EtcdCluster {
                 return cluster;
             }
         }
-        panic!("{MOST_PORTS} times ports were free and taken the next moment");
+        panic!("{MOST_PORTS} times, free ports were taken before the start");
     }
 
     /// One of the members.
@@ -81,12 +84,12 @@ impl EtcdCluster {
         &self.members
     }
 
-    /// Where clients find the members.
+    /// The addresses for clients.
     pub fn addresses(&self) -> [SocketAddr; SIZE] {
         self.members.each_ref().map(EtcdServer::address)
     }
 
-    /// Which member leads those that run and are not cut off. Waits until there is one and no other.
+    /// The leader of the members that run and are not cut off. Waits until there is exactly one.
     ///
     /// # Panics
     /// If there is none for long.
@@ -106,7 +109,7 @@ impl EtcdCluster {
     /// Waits until every member that runs and is not cut off is healthy: it knows a leader, and can commit.
     ///
     /// # Panics
-    /// If that takes long; with what one of them printed.
+    /// If that takes long. The message shows the output of one of them.
     pub fn until_healthy(&self) {
         for index in self.together() {
             let healthy = self.members[index].until(Pooled::is_healthy);
@@ -114,37 +117,38 @@ impl EtcdCluster {
         }
     }
 
-    /// Lets nothing through between this member and the others any more, in either direction; their connections stay
-    /// open, as in a network that is divided. Clients can reach it.
+    /// Blocks all traffic between this member and the others, in both directions. Their connections stay
+    /// open, as in a network that is divided. Clients can still reach the member.
     ///
     /// # Panics
-    /// If the cluster was not started to be divided.
+    /// If the cluster was started without junctions.
     pub fn cut_off(&self, index: usize) {
         self.divide(index, true);
     }
 
-    /// Ends [`EtcdCluster::cut_off`]. What was sent meanwhile arrives late.
+    /// Ends [`EtcdCluster::cut_off`]. Traffic sent meanwhile arrives late.
     ///
     /// # Panics
-    /// If the cluster was not started to be divided.
+    /// If the cluster was started without junctions.
     pub fn heal(&self, index: usize) {
         self.divide(index, false);
     }
 
-    /// Runs `etcdctl` on all members, as one who may do everything.
+    /// Runs `etcdctl` on all members, with all rights.
     ///
     /// # Panics
-    /// If it fails; with what it said.
+    /// If it fails. The message shows its output.
     pub fn etcdctl(&self, words: &[&str]) -> String {
         self.owner().run(words).unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
-    /// `etcdctl` as one who may do everything, for all members.
+    /// `etcdctl` with all rights, for all members.
     pub fn owner(&self) -> Etcdctl {
         super::owner(&self.addresses(), self.members[0].options())
     }
 
-    /// As [`EtcdServer::calls`], of the members that run. Each call counts once: members do not use them to talk.
+    /// As [`EtcdServer::calls`], for the members that run. Each call counts once, because members do not use
+    /// these methods among themselves.
     pub fn calls(&self, methods: &[&str]) -> u64 {
         self.members.iter().filter(|member| member.runs()).map(|member| member.calls(methods)).sum()
     }
@@ -155,7 +159,7 @@ impl EtcdCluster {
     }
 
     fn divide(&self, index: usize, divided: bool) {
-        assert!(!self.junctions.is_empty(), "it was not started to be divided");
+        assert!(!self.junctions.is_empty(), "the cluster was started without junctions");
         let hold = |from, to: usize, is_held| self.junctions[to].black_hole(from, is_held);
         self.division.change(index, divided, SIZE, hold);
     }
@@ -172,10 +176,10 @@ impl Pooled for EtcdCluster {
     }
 }
 
-/// Which member has the connection with these ends, the first of which is its own. All come from 127.0.0.1, and not all say who they are,
-/// but the system knows.
+/// The member that has the connection with these ends, the first of which is its own. All connections come
+/// from 127.0.0.1, and not all members identify themselves, but the system knows.
 fn member_at(ends: [SocketAddr; 2], pids: &[Arc<AtomicU32>]) -> Option<usize> {
-    // None if it is closed already.
+    // `None` if the connection is closed already.
     let socket = format!("socket:[{}]", inode_of(ends)?);
     (0..STRANGERS).find_map(|_| {
         let found = pids.iter().position(|pid| has_open(pid.load(Ordering::Relaxed), Path::new(&socket)));
@@ -187,14 +191,14 @@ fn member_at(ends: [SocketAddr; 2], pids: &[Arc<AtomicU32>]) -> Option<usize> {
     })
 }
 
-/// The system's number for the socket at the first end of a connection on 127.0.0.1. Both ends count: a port can be that
-/// of several connections to different places.
+/// The inode of the socket at the first end of a connection on 127.0.0.1. Both ends matter: one port can
+/// belong to several connections.
 fn inode_of(ends: [SocketAddr; 2]) -> Option<String> {
     let sockets = std::fs::read_to_string("/proc/net/tcp").expect("the system lists them");
     let [local, remote] = ends.map(|end| format!("0100007F:{:04X}", end.port()));
     let columns = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let mut ours = columns.filter(|columns| columns.get(1..3) == Some(&[&local[..], &remote[..]]));
-    // A socket that nobody has any more is number zero.
+    // A socket without an owner has inode zero.
     ours.find_map(|columns| columns.get(9).filter(|inode| **inode != "0").map(|inode| (*inode).to_owned()))
 }
 

@@ -1,4 +1,4 @@
-//! The command with which people use etcd.
+//! The command-line client of etcd.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::EtcdOptions;
 use crate::servers::Identity;
 
-/// `etcdctl`, as somebody and with servers to ask.
+/// `etcdctl` with credentials and a list of servers.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Etcdctl {
@@ -15,7 +15,7 @@ pub struct Etcdctl {
 }
 
 impl Etcdctl {
-    /// Somebody without name or certificate, who asks the servers at these addresses.
+    /// A client without user or certificate for the servers at these addresses.
     pub(super) fn new(addresses: &[SocketAddr], options: &EtcdOptions) -> Self {
         let scheme = options.scheme();
         let endpoints: Vec<_> = addresses.iter().map(|address| format!("{scheme}://{address}")).collect();
@@ -25,29 +25,29 @@ impl Etcdctl {
         Self { arguments }
     }
 
-    /// Says this name and password.
+    /// Uses this user and password.
     pub fn user(self, [name, password]: [&str; 2]) -> Self {
         self.with(format!("--user={name}:{password}"))
     }
 
-    /// Shows this certificate.
+    /// Uses this certificate.
     pub fn identity(self, Identity { certificate, key }: &Identity) -> Self {
         self.with(format!("--cert={}", certificate.display())).with(format!("--key={}", key.display()))
     }
 
-    /// Gives up after this long instead of five seconds.
+    /// Uses this timeout instead of five seconds.
     pub fn within(self, limit: Duration) -> Self {
         let millis = limit.as_millis();
         self.with(format!("--command-timeout={millis}ms")).with(format!("--dial-timeout={millis}ms"))
     }
 
-    /// Runs one command, and returns what it printed.
+    /// Runs one command, and returns its output.
     ///
     /// # Errors
-    /// If it fails; with what it said.
+    /// If it fails, with its output.
     ///
     /// # Panics
-    /// If it is not installed.
+    /// If `etcdctl` is not installed.
     pub fn run(&self, words: &[&str]) -> Result<String, String> {
         let done = self.command(words).output();
         let done = done.unwrap_or_else(|error| {
@@ -60,7 +60,7 @@ impl Etcdctl {
         }
     }
 
-    /// The same, for those who want to run it in their own way: `etcdctl lock` holds until it is told to stop.
+    /// The command, for callers that run it in their own way: `etcdctl lock` holds until it is told to stop.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = clean("etcdctl");
         command.env("ETCDCTL_API", "3").args(&self.arguments).args(words);
@@ -71,7 +71,7 @@ impl Etcdctl {
         self.with("--insecure-skip-tls-verify".to_owned())
     }
 
-    /// Lets nobody in any more but the root and the one who has `prefix`.
+    /// Enables authentication: only the root and the user with the prefix `prefix` have access from then on.
     pub(super) fn close_to_all_but(&self, prefix: &str) {
         let [[root, roots], [user, password]] = [EtcdOptions::ROOT, EtcdOptions::USER];
         for words in [
@@ -93,7 +93,7 @@ impl Etcdctl {
     }
 }
 
-/// A program of etcd's without the settings that it would take from the environment.
+/// A program of etcd without the settings that it would take from the environment.
 pub(super) fn clean(program: &str) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ETCD")) {

@@ -1,11 +1,11 @@
-//! An etcd server of one test: the real `etcd`, alone or as a member of a cluster, which can be asked, stopped, killed and
-//! started again.
+//! An etcd server of one test: the real `etcd`, alone or as a member of a cluster, which can be queried,
+//! paused, killed and restarted.
 
 mod cluster;
 mod etcdctl;
 mod figures;
+mod member_address;
 mod options;
-mod place;
 #[cfg(test)]
 mod tests;
 
@@ -25,92 +25,90 @@ pub use etcdctl::Etcdctl;
 pub use options::{EtcdOptions, EtcdTls};
 
 use super::pool::Pooled;
+use super::port::PortTaken;
 use super::process::Process;
 use figures::Figures;
-use place::Place;
+use member_address::MemberAddress;
 
 /// A start takes a quarter of a second on an idle machine.
 const START_LIMIT: Duration = Duration::from_secs(30);
-/// How often is looked whether it has come to that.
+/// The interval at which the server is polled.
 const GLANCE: Duration = Duration::from_millis(5);
-/// How many times free ports are looked for before somebody must look into it.
+/// The number of sets of ports to try before the start fails.
 const MOST_PORTS: u32 = 20;
-/// No figure of a healthy server takes longer: it is asked for its health on the way, which takes a commit.
+/// The limit for a metric of a healthy server. It includes a health check, which takes a commit.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// No lease is shorter than one and a half elections, rounded up to whole seconds. These are the most patient members
-/// that grant leases of one second.
+/// No lease is shorter than one and a half election timeouts, rounded up to whole seconds. These are the
+/// longest timeouts that allow leases of one second.
 const PACE: [&str; 2] = ["--heartbeat-interval=50", "--election-timeout=650"];
 
 /// A running `etcd` on ports of 127.0.0.1, in a folder of its own. Killed when dropped.
 pub struct EtcdServer {
     folder: TempDir,
-    place: Place,
+    place: MemberAddress,
     options: EtcdOptions,
     process: Mutex<Option<Process>>,
 }
 
-/// Why a server did not start.
-struct PortTaken;
-
 impl EtcdServer {
-    /// Starts one that is alone, and waits until it is healthy.
+    /// Starts a single server, and waits until it is healthy.
     ///
     /// # Panics
-    /// If it does not become so; with what it printed.
+    /// If it does not become healthy. The message shows its output.
     pub fn start(options: EtcdOptions) -> Self {
         for _ in 0..MOST_PORTS {
-            let server = Self::prepare(Place::new("alone".to_owned()), options.clone());
+            let server = Self::prepare(MemberAddress::new("alone".to_owned()), options.clone());
             if server.launch().is_ok() {
                 server.close();
                 return server;
             }
         }
-        panic!("{MOST_PORTS} times ports were free and taken the next moment");
+        panic!("{MOST_PORTS} times, free ports were taken before the start");
     }
 
-    /// A server that was not started.
-    fn prepare(place: Place, options: EtcdOptions) -> Self {
+    /// A server that is not started yet.
+    fn prepare(place: MemberAddress, options: EtcdOptions) -> Self {
         let folder = tempfile::Builder::new().prefix("etcd").tempdir().expect("a temporary folder");
         Self { folder, place, options, process: Mutex::default() }
     }
 
-    /// Where clients find it, from the first start to the last.
+    /// The address for clients; it stays the same across restarts.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.place.client).into()
     }
 
-    /// How it was set up.
+    /// The server's options.
     pub fn options(&self) -> &EtcdOptions {
         &self.options
     }
 
-    /// Its folder: its data and what it printed.
+    /// The server's folder, with its data and output.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The id of its process.
+    /// The process id.
     ///
     /// # Panics
     /// If it was killed.
     pub fn pid(&self) -> u32 {
-        self.process().as_ref().expect("it runs").pid()
+        self.process().as_ref().expect("the process runs").pid()
     }
 
-    /// Everything it has printed since its last start.
+    /// The output since the last start.
     pub fn output(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.file("output")).unwrap_or_default()).into_owned()
     }
 
-    /// `kill -9`, and waits until it is gone.
+    /// Kills the process (`kill -9`) and waits until it has ended.
     pub fn kill(&self) {
         self.place.pid.store(0, Ordering::Relaxed);
         *self.process() = None;
     }
 
-    /// Kills it, if it runs, and starts it on the same ports with the data that it had. One that is alone is healthy
-    /// after that; a member of a cluster runs, and may need other members for more.
+    /// Kills the process, if it runs, and restarts it on the same ports with its data. A single server is
+    /// healthy after that. A member of a cluster runs, but may need other members to be healthy.
     ///
     /// # Panics
     /// As [`EtcdServer::start`].
@@ -118,61 +116,62 @@ impl EtcdServer {
         self.kill();
         let begun = Clock::boottime().now();
         while self.launch().is_err() {
-            // Whoever has it now may be another test that looks for a free port.
+            // Another test that looks for a free port may have taken it.
             let waited = Clock::boottime().now().since(begun);
             assert!(waited < START_LIMIT, "a port was taken while the server was down:\n{}", self.output());
             std::thread::sleep(GLANCE);
         }
     }
 
-    /// Kills it, if it runs, and starts it on the same ports without any data.
+    /// Kills the process, if it runs, and restarts it on the same ports without any data.
     ///
     /// # Panics
-    /// As [`EtcdServer::start`]; and if it is a member of a cluster, to which it would be a liar: it has voted before,
-    /// and does not know it any more.
+    /// As [`EtcdServer::start`]. Also if it is a member of a cluster: it would break the protocol, because it
+    /// has voted before and does not know it any more.
     pub fn restart_empty(&self) {
-        assert!(self.place.is_alone(), "a member must not forget");
+        assert!(self.place.is_alone(), "a member must not lose its data");
         self.kill();
-        fs::remove_dir_all(self.file("data")).expect("it had data");
+        fs::remove_dir_all(self.file("data")).expect("the server had data");
         self.restart();
         self.close();
     }
 
-    /// Stops it, and waits until it stands still. Connections stay open, and new ones are accepted by the system.
+    /// Stops the process, and waits until it has stopped. Connections stay open, and the system accepts new
+    /// ones.
     ///
     /// # Panics
     /// If it was killed.
     pub fn pause(&self) {
-        self.process().as_ref().expect("it runs").pause();
+        self.process().as_ref().expect("the process runs").pause();
     }
 
-    /// Lets it go on.
+    /// Continues the process.
     ///
     /// # Panics
     /// If it was killed.
     pub fn resume(&self) {
-        self.process().as_ref().expect("it runs").resume();
+        self.process().as_ref().expect("the process runs").resume();
     }
 
-    /// Runs `etcdctl` on this server, as one who may do everything: `["get", "--prefix", ""]`.
+    /// Runs `etcdctl` on this server, with all rights: `["get", "--prefix", ""]`.
     ///
     /// # Panics
-    /// If it fails; with what it said.
+    /// If it fails. The message shows its output.
     pub fn etcdctl(&self, words: &[&str]) -> String {
         self.owner().run(words).unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
-    /// `etcdctl` as one who may do everything, and trusts the server whatever its certificate.
+    /// `etcdctl` with all rights, which trusts the server with any certificate.
     pub fn owner(&self) -> Etcdctl {
         owner(&[self.address()], &self.options)
     }
 
-    /// `etcdctl` as somebody without name or certificate.
+    /// `etcdctl` without user or certificate.
     pub fn anybody(&self) -> Etcdctl {
         Etcdctl::new(&[self.address()], &self.options)
     }
 
-    /// How many calls of these methods were answered since the last start: `["Txn", "LeaseGrant"]`.
+    /// The number of calls of these methods that were answered since the last start: `["Txn", "LeaseGrant"]`.
     ///
     /// # Panics
     /// If it does not answer.
@@ -182,19 +181,19 @@ impl EtcdServer {
         figures.sum("grpc_server_handled_total", &labels.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// Whether it is the leader, by its own account. A server that does not answer is none.
+    /// Whether the server reports that it is the leader; false if it does not answer.
     pub fn leads(&self) -> bool {
         let answer = self.figures(PATIENCE / 4);
         answer.is_ok_and(|figures| figures.is_set("etcd_server_is_leader"))
     }
 
-    /// Whether it knows a leader, by its own account. A server that does not answer knows none.
+    /// Whether the server reports that it knows a leader; false if it does not answer.
     pub fn knows_leader(&self) -> bool {
         let answer = self.figures(PATIENCE / 4);
         answer.is_ok_and(|figures| figures.is_set("etcd_server_has_leader"))
     }
 
-    /// Whether it has a process, which may stand still.
+    /// Whether the server has a process, which may be stopped.
     pub fn runs(&self) -> bool {
         self.process().as_mut().is_some_and(|process| !process.has_ended())
     }
@@ -207,7 +206,7 @@ impl EtcdServer {
         figures::get(self.place.figures, "/health", PATIENCE)
     }
 
-    /// Starts the process and waits until it is of use.
+    /// Starts the process and waits until it can be used.
     fn launch(&self) -> Result<(), PortTaken> {
         self.spawn();
         self.until(|server| match server.place.is_alone() {
@@ -229,15 +228,15 @@ impl EtcdServer {
         command.arg(format!("--data-dir={}", self.file("data").display()));
         command.args(self.place.arguments(self.options.scheme()));
         command.args(["--logger=zap", "--log-level=error"]).args(PACE);
-        // Data must survive a kill of the server, not of the machine; and a password that everybody knows needs no
-        // slow hash.
+        // Data must survive a kill of the server, not of the machine; and a well-known password needs no slow
+        // hash.
         command.args(["--unsafe-no-fsync", "--bcrypt-cost=4"]);
         command.args(self.options.tls.iter().flat_map(EtcdTls::arguments));
         command.args(&self.options.arguments);
         command
     }
 
-    /// Waits until the server is so.
+    /// Waits until the server satisfies a condition.
     fn until(&self, so: impl Fn(&Self) -> bool) -> Result<(), PortTaken> {
         let begun = Clock::boottime().now();
         while !so(self) {
@@ -253,7 +252,7 @@ impl EtcdServer {
         Ok(())
     }
 
-    /// Closes the door of a new server, if that is how it is set up.
+    /// Enables authentication on a new server, if its options say so.
     fn close(&self) {
         close(&[self.address()], &self.options);
     }
@@ -263,13 +262,13 @@ impl EtcdServer {
     }
 
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
-        // A test that failed while it asked must still be able to end the process.
+        // A test that failed during a query must still be able to end the process.
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Pooled for EtcdServer {
-    /// It has a leader, and can commit.
+    /// Healthy means that it has a leader, and can commit.
     fn is_healthy(&self) -> bool {
         self.health().is_ok_and(|answer| answer.contains(r#""health":"true""#))
     }
@@ -280,7 +279,7 @@ fn owner(addresses: &[SocketAddr], options: &EtcdOptions) -> Etcdctl {
     if options.grant.is_some() { somebody.user(EtcdOptions::ROOT) } else { somebody }
 }
 
-/// Who has a certificate where one is needed, and no name.
+/// A client with a certificate if one is required, and without a user.
 fn somebody(addresses: &[SocketAddr], options: &EtcdOptions) -> Etcdctl {
     let anybody = Etcdctl::new(addresses, options);
     match &options.tls {

@@ -1,24 +1,25 @@
-//! How an etcd server is set up.
+//! The options of an etcd server.
 
 use std::sync::Arc;
 
 use crate::servers::{Certificates, Identity};
 
-/// How a server, or each member of a cluster, is set up. The default lets everybody in.
+/// The options of a server, or of each member of a cluster. The default requires no authentication.
 #[derive(Clone, Default)]
 pub struct EtcdOptions {
-    /// Speaks nothing but TLS with clients. Members talk plainly to each other, and figures are read plainly.
+    /// Requires TLS of clients. Members connect to each other without TLS, and metrics are served without
+    /// TLS.
     pub tls: Option<EtcdTls>,
-    /// Everybody must say who it is: the user [`EtcdOptions::USER`] has the keys with this prefix and no others.
+    /// Requires authentication: the user [`EtcdOptions::USER`] has access to the keys with this prefix only.
     pub grant: Option<String>,
-    /// Further arguments: `["--quota-backend-bytes=1000000"]`. The last of a name counts.
+    /// Further arguments: `["--quota-backend-bytes=1000000"]`. The last one with a name counts.
     pub arguments: Vec<String>,
 }
 
-/// The files of a server that speaks TLS.
+/// The files of a server with TLS.
 #[derive(Clone)]
 pub struct EtcdTls {
-    /// Who signed the certificates of clients, and where the owner has its own from.
+    /// The authority that signed the certificates of clients, and the source of the owner's certificate.
     pub certificates: Arc<Certificates>,
     /// The server's certificate.
     pub identity: Identity,
@@ -27,9 +28,9 @@ pub struct EtcdTls {
 }
 
 impl EtcdOptions {
-    /// Who may use one prefix, and the password.
+    /// The user with access to one prefix, and the password.
     pub const USER: [&str; 2] = ["app", "s3cr@t"];
-    /// Who may do everything where somebody may not.
+    /// The user with all rights, on a server with authentication.
     pub(super) const ROOT: [&str; 2] = ["root", "root"];
 
     pub(super) fn scheme(&self) -> &'static str {
@@ -38,7 +39,7 @@ impl EtcdOptions {
 }
 
 impl EtcdTls {
-    /// Good certificates, on both sides.
+    /// Valid certificates on both sides.
     pub fn mutual() -> Self {
         let certificates = Arc::new(Certificates::make());
         Self { identity: certificates.server(), certificates, clients_need_one: true }
@@ -49,7 +50,8 @@ impl EtcdTls {
         let mut arguments =
             vec![format!("--cert-file={}", certificate.display()), format!("--key-file={}", key.display())];
         if self.clients_need_one {
-            // A server that knows an authority wants certificates of it, also where the second is not said.
+            // A server that knows an authority requires client certificates, even without the second
+            // argument.
             arguments.push(format!("--trusted-ca-file={}", self.certificates.ca().display()));
             arguments.push("--client-cert-auth".to_owned());
         }

@@ -8,7 +8,7 @@ fn put(server: &EtcdServer) {
     server.etcdctl(&["put", "key", "value"]);
 }
 
-/// The value of the key, or nothing.
+/// The value of the key, or an empty string.
 fn got(server: &EtcdServer) -> String {
     server.etcdctl(&["get", "--print-value-only", "key"]).trim_end().to_owned()
 }
@@ -16,7 +16,7 @@ fn got(server: &EtcdServer) -> String {
 fn until(so: impl Fn() -> bool) {
     let begun = Clock::boottime().now();
     while !so() {
-        assert!(Clock::boottime().now().since(begun) < START_LIMIT, "it does not come to that");
+        assert!(Clock::boottime().now().since(begun) < START_LIMIT, "the condition does not become true");
         std::thread::sleep(GLANCE);
     }
 }
@@ -38,10 +38,11 @@ fn data_is_there_after_a_kill_and_gone_after_an_empty_start() {
 }
 
 #[test]
-fn a_paused_server_lets_requests_hang_until_it_goes_on() {
+fn a_paused_server_lets_requests_hang_until_it_continues() {
     let server = EtcdServer::start(EtcdOptions::default());
     server.pause();
-    let error = server.owner().within(IMPATIENT).run(&["put", "key", "value"]).expect_err("it stands still");
+    let error =
+        server.owner().within(IMPATIENT).run(&["put", "key", "value"]).expect_err("the member is stopped");
     assert!(error.contains("deadline exceeded"), "{error}");
     assert!(!server.is_healthy());
     server.resume();
@@ -52,7 +53,7 @@ fn a_paused_server_lets_requests_hang_until_it_goes_on() {
 }
 
 #[test]
-fn a_dropped_server_is_gone() {
+fn a_dropped_server_has_ended() {
     let server = EtcdServer::start(EtcdOptions::default());
     let (pid, folder) = (server.pid(), server.folder().to_owned());
     drop(server);
@@ -63,7 +64,7 @@ fn a_dropped_server_is_gone() {
 #[test]
 fn calls_are_counted_by_name_and_from_the_start() {
     let server = EtcdServer::start(EtcdOptions::default());
-    assert_eq!(server.calls(&["Put", "Range"]), 0, "a look at its health is none");
+    assert_eq!(server.calls(&["Put", "Range"]), 0, "a health check is not counted");
     put(&server);
     put(&server);
     got(&server);
@@ -80,21 +81,21 @@ fn a_lease_can_be_as_short_as_a_second() {
 }
 
 #[test]
-fn a_server_that_speaks_tls_wants_a_certificate_of_ours() {
+fn a_server_with_tls_requires_a_client_certificate() {
     let tls = EtcdTls::mutual();
     let server = EtcdServer::start(EtcdOptions { tls: Some(tls.clone()), ..EtcdOptions::default() });
     put(&server);
     let [ours, stranger] = [tls.certificates.client(), tls.certificates.stranger()];
     assert!(server.anybody().identity(&ours).within(IMPATIENT).run(&["get", "key"]).is_ok());
     for without in [server.anybody(), server.anybody().identity(&stranger)] {
-        let error = without.within(IMPATIENT).run(&["get", "key"]).expect_err("it may not");
-        assert!(error.contains("TransientFailure"), "no connection comes about: {error}");
+        let error = without.within(IMPATIENT).run(&["get", "key"]).expect_err("the user lacks the right");
+        assert!(error.contains("TransientFailure"), "the connection fails: {error}");
     }
-    assert_eq!(server.calls(&["Range"]), 1, "nothing was asked");
+    assert_eq!(server.calls(&["Range"]), 1, "no request was sent");
     let tls = Some(EtcdTls { clients_need_one: false, ..tls });
     let open = EtcdServer::start(EtcdOptions { tls, ..EtcdOptions::default() });
-    assert!(open.anybody().run(&["get", "key"]).is_ok(), "where none is needed, none is wanted");
-    assert_eq!(server.calls(&["Put"]), 1, "figures are read plainly");
+    assert!(open.anybody().run(&["get", "key"]).is_ok(), "the server requires no certificate");
+    assert_eq!(server.calls(&["Put"]), 1, "metrics are served without TLS");
 }
 
 #[test]
@@ -102,7 +103,7 @@ fn a_user_has_its_prefix_and_nothing_else() {
     let grant = Some("app/".to_owned());
     let server = EtcdServer::start(EtcdOptions { grant, ..EtcdOptions::default() });
     let user = server.anybody().user(EtcdOptions::USER);
-    let refused = |who: &Etcdctl, words: &[&str]| who.run(words).expect_err("it may not");
+    let refused = |who: &Etcdctl, words: &[&str]| who.run(words).expect_err("the user lacks the right");
     for round in 0..3 {
         assert!(user.run(&["put", "app/key", "value"]).is_ok());
         for words in [&["put", "apq", "value"][..], &["get", "ap"], &["get", "--prefix", ""]] {
@@ -155,13 +156,13 @@ fn a_member_that_was_cut_off_comes_back() {
         put(cluster.member(lonely));
         cluster.cut_off(lonely);
         let next = cluster.leader();
-        assert_ne!(next, lonely, "it leads nobody");
+        assert_ne!(next, lonely, "it has no followers");
         cluster.member(next).etcdctl(&["put", "key", "newer"]);
         until(|| !cluster.member(lonely).knows_leader());
         let asked = cluster.member(lonely).owner().within(IMPATIENT * 3);
         assert!(asked.run(&["get", "key"]).is_err(), "no majority behind it");
         assert!(asked.run(&["get", "--consistency=s", "key"]).is_ok_and(|old| old.contains("value")));
-        assert!(!cluster.member(lonely).knows_leader(), "it does not hear of the others, either");
+        assert!(!cluster.member(lonely).knows_leader(), "it receives nothing from the others, either");
         cluster.heal(lonely);
         cluster.until_healthy();
         assert_eq!(got(cluster.member(lonely)), "newer");
@@ -169,7 +170,7 @@ fn a_member_that_was_cut_off_comes_back() {
 }
 
 #[test]
-fn a_cluster_can_be_closed_to_all_but_one_user() {
+fn a_cluster_can_be_restricted_to_one_user() {
     let options = EtcdOptions { grant: Some("app/".to_owned()), ..EtcdOptions::default() };
     let cluster = EtcdCluster::start(options);
     for member in cluster.members() {
@@ -181,7 +182,7 @@ fn a_cluster_can_be_closed_to_all_but_one_user() {
 }
 
 #[test]
-fn a_server_that_cannot_start_says_why() {
+fn a_server_that_cannot_start_reports_the_reason() {
     let arguments = vec!["--no-such-setting".to_owned()];
     let starting = || EtcdServer::start(EtcdOptions { arguments, ..EtcdOptions::default() });
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(starting)).err().expect("it cannot");
@@ -190,8 +191,8 @@ fn a_server_that_cannot_start_says_why() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told_from_other_failures() {
-    let server = EtcdServer::prepare(Place::new("alone".to_owned()), EtcdOptions::default());
+fn a_port_that_is_taken_is_distinguished_from_other_failures() {
+    let server = EtcdServer::prepare(MemberAddress::new("alone".to_owned()), EtcdOptions::default());
     let ports = [server.place.client, server.place.peer, server.place.figures];
     for port in ports {
         let taken = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();

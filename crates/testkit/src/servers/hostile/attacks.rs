@@ -2,7 +2,7 @@
 
 /// A protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wire {
+pub enum Protocol {
     /// RESP3.
     Redis,
     /// The meta protocol.
@@ -52,27 +52,27 @@ impl Hostility {
     ];
 
     /// Whether this attack exists in the protocol: most protocols have no nested values.
-    pub fn is_known_to(self, wire: Wire) -> bool {
-        self != Self::Nested || matches!(wire, Wire::Redis | Wire::Etcd)
+    pub fn is_known_to(self, protocol: Protocol) -> bool {
+        self != Self::Nested || matches!(protocol, Protocol::Redis | Protocol::Etcd)
     }
 
     /// The bytes to send once in reply to this request, and the bytes to repeat after them. `is_new`: nothing
     /// was sent on the connection so far.
-    pub(super) fn bytes(self, wire: Wire, request: &[u8], is_new: bool) -> (Vec<u8>, Vec<u8>) {
-        match (self, wire) {
+    pub(super) fn bytes(self, protocol: Protocol, request: &[u8], is_new: bool) -> (Vec<u8>, Vec<u8>) {
+        match (self, protocol) {
             (Self::Silence, _) => (Vec::new(), Vec::new()),
             (Self::Garbage, _) => (garbage(), Vec::new()),
-            (Self::HugeLengthThenSilence, wire) => (huge(wire, request), Vec::new()),
-            (Self::HugeLength, Wire::Etcd) => {
-                (huge(wire, request), frame(DATA, 0, stream(request), &[0; 16_384]))
+            (Self::HugeLengthThenSilence, protocol) => (huge(protocol, request), Vec::new()),
+            (Self::HugeLength, Protocol::Etcd) => {
+                (huge(protocol, request), frame(DATA, 0, stream(request), &[0; 16_384]))
             }
-            (Self::HugeLength, wire) => (huge(wire, request), vec![b'x'; 64 * 1024]),
-            (_, Wire::Redis) => self.redis(),
-            (_, Wire::Memcached) => self.memcached(),
-            (_, Wire::ZooKeeper) => self.zookeeper(is_new),
-            (_, Wire::Mysql) => self.mysql(is_new),
-            (_, Wire::Postgres) => self.postgres(is_new),
-            (_, Wire::Etcd) => self.etcd(request),
+            (Self::HugeLength, protocol) => (huge(protocol, request), vec![b'x'; 64 * 1024]),
+            (_, Protocol::Redis) => self.redis(),
+            (_, Protocol::Memcached) => self.memcached(),
+            (_, Protocol::ZooKeeper) => self.zookeeper(is_new),
+            (_, Protocol::Mysql) => self.mysql(is_new),
+            (_, Protocol::Postgres) => self.postgres(is_new),
+            (_, Protocol::Etcd) => self.etcd(request),
         }
     }
 
@@ -185,14 +185,14 @@ const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 
 /// A length that is too large, at the start of a reply.
-fn huge(wire: Wire, request: &[u8]) -> Vec<u8> {
-    match wire {
-        Wire::Redis => b"$9223372036854775800\r\n".to_vec(),
-        Wire::Memcached => b"VA 9223372036854775800 c1 t1\r\n".to_vec(),
-        Wire::ZooKeeper => vec![0x7f, 0xff, 0xff, 0xf0],
-        Wire::Mysql => vec![0xff, 0xff, 0xff, 0],
-        Wire::Postgres => vec![b'R', 0x7f, 0xff, 0xff, 0xf0],
-        Wire::Etcd => {
+fn huge(protocol: Protocol, request: &[u8]) -> Vec<u8> {
+    match protocol {
+        Protocol::Redis => b"$9223372036854775800\r\n".to_vec(),
+        Protocol::Memcached => b"VA 9223372036854775800 c1 t1\r\n".to_vec(),
+        Protocol::ZooKeeper => vec![0x7f, 0xff, 0xff, 0xf0],
+        Protocol::Mysql => vec![0xff, 0xff, 0xff, 0],
+        Protocol::Postgres => vec![b'R', 0x7f, 0xff, 0xff, 0xf0],
+        Protocol::Etcd => {
             let stream = stream(request);
             [answer(stream), frame(DATA, 0, stream, &[0, 0xff, 0xff, 0xff, 0xf0])].concat()
         }

@@ -1,5 +1,5 @@
-//! A hostile server for every engine: it stands in front of a real server, and sends replies that no server
-//! should send.
+//! A hostile server for every engine: it is placed in front of a real server, and sends replies that no
+//! server should send.
 
 mod attacks;
 
@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
-pub use attacks::{Hostility, Wire};
+pub use attacks::{Hostility, Protocol};
 
 /// How long to wait for the client to send first. In some protocols the server sends first.
 const FIRST_WORD: Duration = Duration::from_millis(50);
@@ -21,13 +21,13 @@ const FIRST_WORD: Duration = Duration::from_millis(50);
 /// A listener that forwards everything to a real server, until it is switched to an attack.
 pub struct Hostile {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    state: Arc<AttackState>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
-    wire: Wire,
+struct AttackState {
+    protocol: Protocol,
     back: SocketAddr,
     attack: Mutex<Option<Hostility>>,
     attacked: AtomicUsize,
@@ -38,27 +38,33 @@ impl Hostile {
     ///
     /// # Panics
     /// If there is no free port.
-    pub fn before(back: SocketAddr, wire: Wire) -> Self {
-        let shared =
-            Arc::new(Shared { wire, back, attack: Mutex::default(), attacked: AtomicUsize::default() });
+    pub fn before(back: SocketAddr, protocol: Protocol) -> Self {
+        let state = Arc::new(AttackState {
+            protocol,
+            back,
+            attack: Mutex::default(),
+            attacked: AtomicUsize::default(),
+        });
         let (stop, stopped) = oneshot::channel();
         let (ready, listens) = mpsc::channel();
         let thread = std::thread::spawn({
-            let shared = shared.clone();
+            let state = state.clone();
             move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 runtime.expect("a runtime").block_on(async {
                     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-                    ready.send(listener.local_addr().expect("bound")).expect("somebody waits");
+                    ready
+                        .send(listener.local_addr().expect("bound"))
+                        .expect("the caller waits for the address");
                     tokio::select! {
-                        () = accept(&listener, &shared) => {}
+                        () = accept(&listener, &state) => {}
                         _ = stopped => {}
                     }
                 });
             }
         });
-        let address = listens.recv().expect("it listens");
-        Self { address, shared, stop: Some(stop), thread: Some(thread) }
+        let address = listens.recv().expect("the listener is ready");
+        Self { address, state, stop: Some(stop), thread: Some(thread) }
     }
 
     /// The address for clients to connect to.
@@ -72,12 +78,12 @@ impl Hostile {
     /// # Panics
     /// If the listener panicked.
     pub fn attack(&self, hostility: Option<Hostility>) {
-        *self.shared.attack.lock().expect("no panic") = hostility;
+        *self.state.attack.lock().expect("no panic") = hostility;
     }
 
     /// The number of connections attacked so far.
     pub fn attacked(&self) -> usize {
-        self.shared.attacked.load(Ordering::Relaxed)
+        self.state.attacked.load(Ordering::Relaxed)
     }
 }
 
@@ -91,31 +97,31 @@ impl Drop for Hostile {
     }
 }
 
-impl Shared {
+impl AttackState {
     fn ordered(&self) -> Option<Hostility> {
         *self.attack.lock().expect("no panic")
     }
 }
 
-async fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+async fn accept(listener: &TcpListener, state: &Arc<AttackState>) {
     loop {
         if let Ok((client, _)) = listener.accept().await {
-            let shared = shared.clone();
+            let state = state.clone();
             // However this task ends, the client's connection is closed.
-            tokio::spawn(async move { serve(client, &shared).await });
+            tokio::spawn(async move { serve(client, &state).await });
         }
     }
 }
 
-async fn serve(mut client: TcpStream, shared: &Shared) -> std::io::Result<()> {
+async fn serve(mut client: TcpStream, state: &AttackState) -> std::io::Result<()> {
     client.set_nodelay(true)?;
     let mut heard = vec![0; 64 * 1024];
-    if let Some(hostility) = shared.ordered() {
+    if let Some(hostility) = state.ordered() {
         let first = tokio::time::timeout(FIRST_WORD, client.read(&mut heard)).await;
         let length = first.unwrap_or(Ok(0))?;
-        return strike(client, shared, hostility, &heard[..length], true).await;
+        return strike(client, state, hostility, &heard[..length], true).await;
     }
-    let mut server = TcpStream::connect(shared.back).await?;
+    let mut server = TcpStream::connect(state.back).await?;
     server.set_nodelay(true)?;
     let mut said = vec![0; 64 * 1024];
     loop {
@@ -125,8 +131,8 @@ async fn serve(mut client: TcpStream, shared: &Shared) -> std::io::Result<()> {
                     0 => return Ok(()),
                     length => &heard[..length],
                 };
-                if let Some(hostility) = shared.ordered() {
-                    return strike(client, shared, hostility, request, false).await;
+                if let Some(hostility) = state.ordered() {
+                    return strike(client, state, hostility, request, false).await;
                 }
                 server.write_all(request).await?;
             }
@@ -141,13 +147,13 @@ async fn serve(mut client: TcpStream, shared: &Shared) -> std::io::Result<()> {
 /// Attacks in reply to this request, until the client closes the connection.
 async fn strike(
     mut client: TcpStream,
-    shared: &Shared,
+    state: &AttackState,
     hostility: Hostility,
     request: &[u8],
     is_new: bool,
 ) -> std::io::Result<()> {
-    shared.attacked.fetch_add(1, Ordering::Relaxed);
-    let (first, again) = hostility.bytes(shared.wire, request, is_new);
+    state.attacked.fetch_add(1, Ordering::Relaxed);
+    let (first, again) = hostility.bytes(state.protocol, request, is_new);
     client.write_all(&first).await?;
     let (mut reader, mut writer) = client.split();
     let mut sink = vec![0; 64 * 1024];

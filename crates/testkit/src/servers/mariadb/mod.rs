@@ -1,5 +1,5 @@
-//! A MariaDB server of one test: the real `mariadbd`, or MySQL's `mysqld`, which can be asked, killed and
-//! started again.
+//! A MariaDB server of one test: the real `mariadbd`, or MySQL's `mysqld`, which can be queried, killed and
+//! restarted.
 
 mod product;
 
@@ -17,20 +17,21 @@ use tempfile::TempDir;
 
 use super::certificates::{Certificates, Identity};
 use super::pool::Pooled;
-use super::port::free_port;
+use super::port::{PortTaken, free_port};
 use super::process::{Process, unprivileged};
 use super::sql_session::SqlSession;
-use crate::service::Sql;
+use crate::plain_sql_client::SqlServer;
 use crate::shim::Clocks;
 
 /// A start takes less than a second on an idle machine.
 const START_LIMIT: Duration = Duration::from_secs(30);
 const GLANCE: Duration = Duration::from_millis(10);
-/// How many ports are tried before somebody must look into it.
+/// The number of ports to try before the start fails.
 const MOST_PORTS: u32 = 20;
 /// The package mariadb-server depends on it.
 const GALERA: &str = "--wsrep-provider=/usr/lib/galera/libgalera_smm.so";
-/// The user `owner` may do everything in the database `locks`, and nothing to the server; `app` may enter it, and use nothing of ours.
+/// The user `owner` has all rights on the database `locks`, and none on the server; `app` may enter the
+/// database, and has no rights on our tables.
 const PEOPLE: &str = "CREATE DATABASE locks; CREATE TABLE locks.door (x INT); \
                       CREATE USER owner@'127.0.0.1'; GRANT ALL ON locks.* TO owner@'127.0.0.1'; \
                       CREATE USER app@'127.0.0.1' IDENTIFIED BY 's3cr@t'; GRANT SELECT ON locks.door TO app@'127.0.0.1'";
@@ -44,35 +45,32 @@ pub struct MariadbServer {
     has_tls: bool,
     is_roomy: bool,
     product: Product,
-    /// The port on which the others of its cluster would find it.
+    /// The port for the other members of its cluster.
     cluster: Option<u16>,
     process: Mutex<Option<Process>>,
 }
 
-/// How to set it up.
+/// The options of a server.
 #[derive(Clone, Copy, Default)]
 pub struct MariadbOptions<'a> {
     /// Clocks that can be moved.
     pub clocks: Option<&'a Clocks>,
-    /// As people run it: every commit goes to the disk.
+    /// Uses production settings: every commit goes to the disk.
     pub is_measured: bool,
-    /// For more clients at once than a server has room for by default.
+    /// Allows more concurrent clients than the default.
     pub is_roomy: bool,
-    /// The only member of a Galera cluster.
+    /// Is the only member of a Galera cluster.
     pub is_clustered: bool,
-    /// Who it is, and by whose word. Then the user `app` with the password `s3cr@t` is let in by TLS only, and with a
-    /// certificate of the same authority.
+    /// The server's certificate and its authority. Then the user `app` with the password `s3cr@t` needs TLS
+    /// and a certificate of the same authority.
     pub tls: Option<(&'a Certificates, &'a Identity)>,
 }
 
-/// Why a server did not start.
-struct PortTaken;
-
 impl MariadbServer {
-    /// Starts one and waits until it answers.
+    /// Starts a server and waits until it answers.
     ///
     /// # Panics
-    /// If it does not; with what it printed.
+    /// If it does not answer in time. The message shows its output.
     pub fn start(options: MariadbOptions<'_>) -> Self {
         let folder = tempfile::Builder::new().prefix("mariadb").tempdir().expect("a temporary folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("the folder is ours");
@@ -103,30 +101,30 @@ impl MariadbServer {
                 return server;
             }
         }
-        panic!("{MOST_PORTS} times a port was free and taken the next moment");
+        panic!("{MOST_PORTS} times, a free port was taken before the start");
     }
 
-    /// Where clients find it, from the first start to the last.
+    /// The address for clients; it stays the same across restarts.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// The user and the database that tests use.
+    /// The URL with the user and the database that tests use.
     pub fn url(&self, address: SocketAddr, options: &str) -> String {
         format!("mariadb://owner@{address}/locks?{options}")
     }
 
-    /// Everything it has printed since its last start.
+    /// The output since the last start.
     pub fn output(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.file("output")).unwrap_or_default()).into_owned()
     }
 
-    /// `kill -9`, and waits until it is gone.
+    /// Kills the process (`kill -9`) and waits until it has ended.
     pub fn kill(&self) {
         *self.process() = None;
     }
 
-    /// Kills it, if it runs, and starts it on the same port with the data that it had.
+    /// Kills the process, if it runs, and restarts it on the same port with its data.
     ///
     /// # Panics
     /// As [`MariadbServer::start`].
@@ -135,26 +133,26 @@ impl MariadbServer {
         let begun = Clock::boottime().now();
         while self.launch().is_err() {
             let waited = Clock::boottime().now().since(begun);
-            assert!(waited < START_LIMIT, "it does not start again:\n{}", self.output());
+            assert!(waited < START_LIMIT, "the server does not restart:\n{}", self.output());
             std::thread::sleep(GLANCE);
         }
         self.product.let_in(self);
     }
 
-    /// What the command `mariadb` prints for this, in the database `locks`, as one who may do everything.
+    /// The output of the command `mariadb` for this SQL, in the database `locks`, with all rights.
     ///
     /// # Panics
-    /// If it fails; with what it said.
+    /// If it fails. The message shows its output.
     pub fn sql(&self, sql: &str) -> String {
         self.ask(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
-    /// How many statements with values and how many commits it has carried out since its last start.
+    /// The number of statements with values and of commits since the last start.
     pub fn statements(&self) -> u64 {
         self.counts(&["Com_stmt_execute", "Com_commit"])
     }
 
-    /// The most connections that it has had at once since its last start.
+    /// The greatest number of concurrent connections since the last start.
     pub fn most_connections(&self) -> u64 {
         self.counts(&["Max_used_connections"])
     }
@@ -163,17 +161,17 @@ impl MariadbServer {
     pub fn end_connections(&self) {
         let threads = self.sql(self.product.connections());
         for thread in threads.lines() {
-            // It may have ended by itself.
+            // The connection may have ended by itself.
             self.try_sql(&format!("KILL {thread}"));
         }
     }
 
-    /// How many deadlocks it has found since its last start.
+    /// The number of deadlocks since the last start.
     pub fn deadlocks(&self) -> u64 {
         self.sum(self.product.deadlocks())
     }
 
-    /// For how many milliseconds each statement of a client has been under way, if for more than 100.
+    /// The running times of the statements of clients in milliseconds, if above 100.
     pub fn statement_times(&self) -> Vec<u64> {
         let times = self.sql(self.product.statement_times());
         times.lines().map(|millis| millis.parse().expect("a number")).collect()
@@ -184,12 +182,12 @@ impl MariadbServer {
         self.sum(&format!("SHOW GLOBAL STATUS WHERE Variable_name IN ('{names}')"))
     }
 
-    /// Of the second column.
+    /// The sum of the second column.
     fn sum(&self, sql: &str) -> u64 {
         self.sql(sql).lines().filter_map(|row| row.split('\t').nth(1)?.parse::<u64>().ok()).sum()
     }
 
-    /// The same, while the test goes on. What it prints can be read when it has ended.
+    /// Starts the command without waiting for it. Its output can be read when it has ended.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -201,7 +199,7 @@ impl MariadbServer {
         self.command(sql).output().expect("mariadb starts; it is in the package mariadb-client")
     }
 
-    /// A session of one who may do everything, in the database `locks`.
+    /// A session with all rights, in the database `locks`.
     ///
     /// # Panics
     /// If the command `mariadb` cannot be started.
@@ -209,7 +207,7 @@ impl MariadbServer {
         SqlSession::start(self.command_in("locks"))
     }
 
-    /// A session of the user that clients of tests are.
+    /// A session of the user of the tests' clients.
     ///
     /// # Panics
     /// As [`MariadbServer::session`].
@@ -231,7 +229,7 @@ impl MariadbServer {
     }
 
     fn command(&self, sql: &str) -> Command {
-        // The database is not there yet when the first of these is asked.
+        // The database does not exist yet when the first of these statements are executed.
         let mut command = self.command_in(if sql == PEOPLE || sql == "SELECT 1" { "mysql" } else { "locks" });
         command.args(["-e", sql]);
         command
@@ -263,7 +261,7 @@ impl MariadbServer {
         for (from, name) in [(&certificates.ca(), "ca.pem"), (certificate, "cert.pem"), (key, "key.pem")] {
             let to = self.file(name);
             fs::copy(from, &to).expect("the folder is ours");
-            // The server reads it as another user.
+            // The server reads the file as another user.
             fs::set_permissions(&to, fs::Permissions::from_mode(0o644)).expect("the file is ours");
         }
     }
@@ -310,14 +308,15 @@ impl MariadbServer {
                 return Err(PortTaken);
             }
             let waited = Clock::boottime().now().since(begun);
-            assert!(waited < START_LIMIT, "it does not answer:\n{}", self.output());
+            assert!(waited < START_LIMIT, "the server does not answer:\n{}", self.output());
             std::thread::sleep(GLANCE);
         }
         *self.process() = Some(process);
         Ok(())
     }
 
-    /// Its data, and what it needs for a moment only: one that starts removes what others have in the usual place.
+    /// The data directory, and the directory for temporary files: at its start a server removes those of
+    /// others in the default one.
     fn places(&self) -> [String; 2] {
         [self.setting("datadir", "data"), self.setting("tmpdir", "tmp")]
     }
@@ -335,17 +334,17 @@ impl MariadbServer {
     }
 
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
-        // A test that failed while it asked must still be able to end the process.
+        // A test that failed during a query must still be able to end the process.
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its folder: its data and what it printed.
+    /// The server's folder, with its data and output.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 }
 
-impl Sql for MariadbServer {
+impl SqlServer for MariadbServer {
     fn ask(&self, sql: &str) -> Result<String, String> {
         let output = self.try_sql(sql);
         let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
@@ -363,7 +362,7 @@ impl Pooled for MariadbServer {
     }
 }
 
-/// It refuses to run as root.
+/// The server refuses to run as root.
 fn as_mysql() -> Option<&'static str> {
     nix::unistd::geteuid().is_root().then_some("--user=mysql")
 }

@@ -1,4 +1,4 @@
-//! What differs between MariaDB and MySQL for whoever starts one.
+//! The differences between MariaDB and MySQL when a server is started.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,11 +6,11 @@ use std::process::Command;
 use super::MariadbServer;
 use crate::servers::root::root_with;
 
-/// A small log is made faster, and nothing here needs a large one.
+/// A small log is created faster, and no test needs a large one.
 const SMALL_LOG: &str = "--innodb-log-file-size=8M";
 const SMALL_MYSQL_LOG: &str = "--innodb-redo-log-capacity=8M";
 
-/// Which one is installed. The package of MySQL is not in Debian's stable release: `./test versions` unpacks
+/// The installed product. The package of MySQL is not in Debian's stable release: `./test versions` unpacks
 /// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Product {
@@ -34,7 +34,7 @@ impl Product {
         }
     }
 
-    /// The command that makes a data directory, with `root` who needs no password.
+    /// The command that creates a data directory, with a `root` user without a password.
     pub(super) fn data_maker(self) -> Command {
         let mut command = Command::new(match self {
             Self::Mariadb => "mariadb-install-db",
@@ -51,8 +51,7 @@ impl Product {
     pub(super) fn options(self) -> Vec<String> {
         let mut options = match self {
             Self::Mariadb => vec![SMALL_LOG.to_owned()],
-            // By default it listens on a second port, and reads files of one folder only, which must be
-            // there.
+            // By default it listens on a second port, and reads files from one folder only, which must exist.
             Self::Mysql => {
                 [SMALL_MYSQL_LOG, "--mysqlx=OFF", "--secure-file-priv="].map(str::to_owned).to_vec()
             }
@@ -63,7 +62,7 @@ impl Product {
         options
     }
 
-    /// Newer versions make certificates of their own otherwise.
+    /// Newer versions create certificates of their own otherwise.
     pub(super) fn without_tls(self) -> &'static str {
         match self {
             Self::Mariadb => "--skip-ssl",
@@ -71,7 +70,7 @@ impl Product {
         }
     }
 
-    /// A query for the numbers of connections of the users that tests have.
+    /// A query for the connection ids of the tests' users.
     pub(super) fn connections(self) -> &'static str {
         match self {
             Self::Mariadb => "SELECT id FROM information_schema.processlist WHERE user IN ('owner', 'app')",
@@ -81,7 +80,7 @@ impl Product {
         }
     }
 
-    /// A query for how long the statements of these users have been under way, in milliseconds, from 100 on.
+    /// A query for the running times of the statements of these users, in milliseconds, from 100 on.
     pub(super) fn statement_times(self) -> &'static str {
         match self {
             Self::Mariadb => {
@@ -106,8 +105,8 @@ impl Product {
         }
     }
 
-    /// The first login of a user with a password takes TLS or a key of MySQL's, which the engine does not do
-    /// without TLS. Later MySQL remembers the password's hash.
+    /// The first login of a user with a password requires TLS or MySQL's RSA key exchange, which the engine
+    /// does not do without TLS. After it MySQL remembers the password's hash.
     pub(super) fn let_in(self, server: &MariadbServer) {
         if self == Self::Mariadb || server.has_tls {
             return;

@@ -1,6 +1,7 @@
-//! Servers that the cases of one kind share: some take a second of a core to start, and there are hundreds of cases.
+//! Servers that the cases of one kind share: some take a second of a core to start, and there are hundreds of
+//! cases.
 //!
-//! Rust never drops what is static, so whoever leases from a pool must call [`end_all`] before the process ends.
+//! Rust never drops statics, so a process that leases from a pool must call [`end_all`] before it ends.
 
 #[cfg(test)]
 mod tests;
@@ -8,29 +9,29 @@ mod tests;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Every pool that has ever been asked for a server.
+/// Every pool from which a server was ever leased.
 static USED: Mutex<Vec<&'static dyn Ends>> = Mutex::new(Vec::new());
 
-/// What can be pooled. Dropping it ends it, and waits until it is gone.
+/// A value that can be pooled. Dropping it ends it, and waits until it has ended.
 pub trait Pooled: Send + Sync + 'static {
     /// Whether the next case can use it. False also if it does not answer in time.
     fn is_healthy(&self) -> bool;
 }
 
-/// One server of a kind: a static, which each case leases it from. Cases that run side by side get the same one, so they
-/// keep to a part of their own, and cut off their own clients instead of the server.
+/// One server of a kind, in a static from which each case leases it. Concurrent cases share the server, so
+/// each keeps to a part of its own, and cuts off its own clients instead of the server.
 pub struct Pool<S: Pooled> {
     start: fn() -> S,
     server: Mutex<Option<Arc<S>>>,
 }
 
-/// A server that others may use as well. When the thread panics, those who come later get another.
+/// A leased server, which others may use as well. If the thread panics, later lessees get another server.
 pub struct Leased<S: Pooled> {
     pool: &'static Pool<S>,
     server: Arc<S>,
 }
 
-/// Ends everything pooled when it is dropped, in a panic as well.
+/// Ends all pooled servers when it is dropped, in a panic as well.
 #[derive(Debug)]
 pub struct EndsAll;
 
@@ -40,13 +41,13 @@ impl<S: Pooled> Pool<S> {
         Self { start, server: Mutex::new(None) }
     }
 
-    /// The server; if there is none, or if it is sick, a new one.
+    /// Returns the server; if there is none, or if it is unhealthy, a new one.
     ///
-    /// Before one is started, those of other pools that nobody uses end: cases come kind after kind, and a server whose
-    /// kind is through would only take memory and time from the others.
+    /// Before a server is started, unused servers of other pools are ended: the cases of one kind run after
+    /// those of another, and a server that is not needed any more would only take memory and time.
     pub fn lease(&'static self) -> Leased<S> {
         self.register();
-        // Kept while one starts: whoever comes in the meantime wants the same one.
+        // Locked while a server starts, because concurrent lessees need the same one.
         let mut server = lock(&self.server);
         let running = server.take().filter(|running| running.is_healthy()).unwrap_or_else(|| {
             used().into_iter().filter(|other| !self.is(*other)).for_each(Ends::end_unused);
@@ -56,7 +57,7 @@ impl<S: Pooled> Pool<S> {
         Leased { pool: self, server: running }
     }
 
-    /// Pools register themselves, so that nobody can forget to.
+    /// Pools register themselves, so that no pool can be forgotten.
     fn register(&'static self) {
         let mut used = lock(&USED);
         if !used.iter().any(|known| self.is(*known)) {
@@ -69,7 +70,7 @@ impl<S: Pooled> Pool<S> {
     }
 }
 
-/// Ends the servers of all pools that nobody uses. Call it when nothing is leased any more.
+/// Ends the unused servers of all pools. Call it when no server is leased any more.
 pub fn end_all() {
     used().into_iter().for_each(Ends::end_unused);
 }
@@ -100,21 +101,21 @@ impl Drop for EndsAll {
     }
 }
 
-/// A pool, whatever is in it.
+/// A pool of any type.
 trait Ends: Sync {
-    /// Ends the server, unless somebody uses it or is about to.
+    /// Ends the server, unless it is leased or about to be.
     fn end_unused(&self);
 }
 
 impl<S: Pooled> Ends for Pool<S> {
     fn end_unused(&self) {
-        // Whoever has it locked is starting one, and may be waiting for ours to end.
+        // The owner of the mutex is starting a server, and may be waiting for ours to end.
         let Ok(mut server) = self.server.try_lock() else { return };
         drop(server.take_if(|server| Arc::strong_count(server) == 1));
     }
 }
 
-/// A copy: a server takes its time to end, and nobody should wait for that who only wants to register.
+/// A copy: a server takes a while to end, and a pool that only registers should not wait for that.
 fn used() -> Vec<&'static dyn Ends> {
     lock(&USED).clone()
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::*;
 use crate::servers::process::Process;
 
-/// A process that does nothing, and can be said to be sick.
+/// A process that does nothing, and can be marked unhealthy.
 struct Sleeper {
     process: Process,
     sick: AtomicBool,
@@ -28,7 +28,7 @@ impl Pooled for Sleeper {
     }
 }
 
-/// Starting a server in one pool, and ending all, reaches into the others: one test at a time.
+/// The tests run one at a time: starting a server in one pool, and ending all, affects the others.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     lock(&ALONE)
@@ -39,7 +39,7 @@ fn runs(pid: u32) -> bool {
 }
 
 #[test]
-fn those_who_come_together_share_a_server_and_those_who_come_later_get_the_same() {
+fn concurrent_and_later_lessees_share_a_server() {
     static POOL: Pool<Sleeper> = Pool::new(Sleeper::start);
     let _alone = alone();
     let (one, two) = (POOL.lease(), POOL.lease());
@@ -53,7 +53,7 @@ fn those_who_come_together_share_a_server_and_those_who_come_later_get_the_same(
 }
 
 #[test]
-fn nobody_new_gets_a_sick_server_and_it_ends_with_its_last_user() {
+fn no_new_lessee_gets_an_unhealthy_server_and_it_ends_with_its_last_user() {
     static POOL: Pool<Sleeper> = Pool::new(Sleeper::start);
     let _alone = alone();
     let sick = POOL.lease();
@@ -69,7 +69,7 @@ fn nobody_new_gets_a_sick_server_and_it_ends_with_its_last_user() {
 }
 
 #[test]
-fn nobody_new_gets_the_server_of_a_case_that_panicked() {
+fn no_new_lessee_gets_the_server_of_a_case_that_panicked() {
     static POOL: Pool<Sleeper> = Pool::new(Sleeper::start);
     let _alone = alone();
     let (leased, other) = (POOL.lease(), POOL.lease());
@@ -78,8 +78,8 @@ fn nobody_new_gets_the_server_of_a_case_that_panicked() {
         let _leased = leased;
         std::panic::resume_unwind(Box::new("on purpose"));
     });
-    panicked.join().expect_err("it panicked");
-    assert!(runs(pid), "it is still used");
+    panicked.join().expect_err("the task panicked");
+    assert!(runs(pid), "the server is still leased");
     assert_ne!(POOL.lease().pid(), pid);
     drop(other);
     assert!(!runs(pid));
@@ -87,11 +87,11 @@ fn nobody_new_gets_the_server_of_a_case_that_panicked() {
 }
 
 #[test]
-fn in_the_end_no_process_of_any_pool_is_left() {
+fn end_all_leaves_no_process_of_any_pool() {
     static FIRST: Pool<Sleeper> = Pool::new(Sleeper::start);
     static SECOND: Pool<Sleeper> = Pool::new(Sleeper::start);
     let _alone = alone();
-    // The second is used while the first starts and the other way round, so neither ends the other.
+    // The second is in use while the first starts and vice versa, so neither ends the other.
     let servers = [FIRST.lease(), SECOND.lease(), FIRST.lease()];
     let pids: Vec<_> = servers.iter().map(|server| server.pid()).collect();
     drop(servers);
@@ -105,7 +105,7 @@ fn in_the_end_no_process_of_any_pool_is_left() {
 }
 
 #[test]
-fn a_start_ends_the_servers_of_other_kinds_that_nobody_uses() {
+fn a_start_ends_the_unused_servers_of_other_kinds() {
     static DONE: Pool<Sleeper> = Pool::new(Sleeper::start);
     static BUSY: Pool<Sleeper> = Pool::new(Sleeper::start);
     static NEW: Pool<Sleeper> = Pool::new(Sleeper::start);
@@ -134,7 +134,7 @@ fn kinds_that_start_at_the_same_time_do_not_wait_for_each_other() {
     end_all();
 }
 
-/// Starts while the other does as well.
+/// Starts while the other pool starts as well.
 fn slowly(other: &'static Pool<Sleeper>) -> Sleeper {
     while other.server.try_lock().is_ok_and(|server| server.is_none()) {
         std::thread::yield_now();

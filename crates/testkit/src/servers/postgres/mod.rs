@@ -1,4 +1,4 @@
-//! A PostgreSQL server of one test: the real `postgres`, which can be asked, stopped, killed and started again.
+//! A PostgreSQL server of one test: the real `postgres`, which can be queried, paused, killed and restarted.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -13,19 +13,19 @@ use tempfile::TempDir;
 
 use super::certificates::{Certificates, Identity};
 use super::pool::Pooled;
-use super::port::free_port;
+use super::port::{PortTaken, free_port};
 use super::process::{Process, unprivileged};
 use super::root::installed;
 use super::sql_session::SqlSession;
-use crate::service::Sql;
+use crate::plain_sql_client::SqlServer;
 use crate::shim::Clocks;
 
-/// A start takes a tenth of a second on an idle machine, and the data directory a whole one.
+/// A start takes a tenth of a second on an idle machine, and the creation of the data directory a whole one.
 const START_LIMIT: Duration = Duration::from_secs(30);
 const GLANCE: Duration = Duration::from_millis(10);
-/// How many ports are tried before somebody must look into it.
+/// The number of ports to try before the start fails.
 const MOST_PORTS: u32 = 20;
-/// Who may do everything, without a password.
+/// The superuser, without a password.
 const OWNER: &str = "owner";
 
 /// A running `postgres` on a port of 127.0.0.1, in a folder of its own. Killed when dropped.
@@ -38,17 +38,17 @@ pub struct PostgresServer {
     process: Mutex<Option<Process>>,
 }
 
-/// How to set it up.
+/// The options of a server.
 #[derive(Clone, Copy)]
 pub struct PostgresOptions<'a> {
     /// Clocks that can be moved.
     pub clocks: Option<&'a Clocks>,
-    /// As people run it: every commit goes to the disk, and nothing is counted.
+    /// Uses production settings: every commit goes to the disk, and statements are not counted.
     pub is_measured: bool,
-    /// How many connections it takes. It comes with a limit of 100, of which three are kept for superusers.
+    /// The connection limit. The default is 100, of which three are reserved for superusers.
     pub most_connections: u32,
-    /// Who it is, and by whose word. Then the user `app` with the password `s3cr@t` is let in by TLS only, and with a
-    /// certificate of the same authority. It may use no tables yet, nor make any.
+    /// The server's certificate and its authority. Then the user `app` with the password `s3cr@t` needs TLS
+    /// and a certificate of the same authority. It has no rights on tables yet, and may not create any.
     pub tls: Option<(&'a Certificates, &'a Identity)>,
 }
 
@@ -58,14 +58,11 @@ impl Default for PostgresOptions<'_> {
     }
 }
 
-/// Why a server did not start.
-struct PortTaken;
-
 impl PostgresServer {
-    /// Starts one and waits until it answers.
+    /// Starts a server and waits until it answers.
     ///
     /// # Panics
-    /// If it does not; with what it printed.
+    /// If it does not answer in time. The message shows its output.
     pub fn start(options: PostgresOptions<'_>) -> Self {
         let folder = tempfile::Builder::new().prefix("postgres").tempdir().expect("a temporary folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("the folder is ours");
@@ -88,35 +85,35 @@ impl PostgresServer {
                 return server;
             }
         }
-        panic!("{MOST_PORTS} times a port was free and taken the next moment");
+        panic!("{MOST_PORTS} times, a free port was taken before the start");
     }
 
-    /// Where clients find it, from the first start to the last.
+    /// The address for clients; it stays the same across restarts.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// The user and the database that tests use.
+    /// The URL with the user and the database that tests use.
     pub fn url(&self, address: SocketAddr, options: &str) -> String {
         format!("postgres://{OWNER}@{address}/postgres?{options}")
     }
 
-    /// Its folder: its data and what it printed.
+    /// The server's folder, with its data and output.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Everything it has printed since its last start.
+    /// The output since the last start.
     pub fn output(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.file("output")).unwrap_or_default()).into_owned()
     }
 
-    /// `kill -9`, and waits until it is gone.
+    /// Kills the process (`kill -9`) and waits until it has ended.
     pub fn kill(&self) {
         *self.process() = None;
     }
 
-    /// Kills it, if it runs, and starts it on the same port with the data that it had.
+    /// Kills the process, if it runs, and restarts it on the same port with its data.
     ///
     /// # Panics
     /// As [`PostgresServer::start`].
@@ -125,25 +122,25 @@ impl PostgresServer {
         let begun = Clock::boottime().now();
         while self.launch().is_err() {
             let waited = Clock::boottime().now().since(begun);
-            assert!(waited < START_LIMIT, "it does not start again:\n{}", self.output());
+            assert!(waited < START_LIMIT, "the server does not restart:\n{}", self.output());
             std::thread::sleep(GLANCE);
         }
     }
 
-    /// What `psql` prints for this, as one who may do everything.
+    /// The output of `psql` for this SQL, with all rights.
     ///
     /// # Panics
-    /// If it fails; with what it said.
+    /// If it fails. The message shows its output.
     pub fn psql(&self, sql: &str) -> String {
         self.ask(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
-    /// How many statements it has carried out since its last start, those of [`PostgresServer::psql`] not counted.
+    /// The number of statements since the last start, without those of [`PostgresServer::psql`].
     pub fn statements(&self) -> u64 {
         self.output().lines().filter(|line| line.contains("LOG:  execute ")).count() as u64
     }
 
-    /// A session of one who may do everything.
+    /// A session with all rights.
     ///
     /// # Panics
     /// If the command `psql` cannot be started.
@@ -178,7 +175,7 @@ impl PostgresServer {
             let to = self.file("data").join(name);
             fs::copy(from, &to).expect("the folder is ours");
             fs::set_permissions(&to, fs::Permissions::from_mode(0o600)).expect("the file is ours");
-            let data = fs::metadata(self.file("data")).expect("it was made");
+            let data = fs::metadata(self.file("data")).expect("the path exists");
             std::os::unix::fs::chown(&to, Some(data.uid()), Some(data.gid())).expect("the file is ours");
         }
         let settings =
@@ -195,7 +192,8 @@ impl PostgresServer {
         let _ = fs::remove_file(&output);
         let mut command = as_postgres("postgres");
         command.arg("-D").arg(self.file("data")).args(["-p", &self.port.to_string()]);
-        // Data must survive a kill of the server, not of the machine. Every statement is printed, so that they can be counted.
+        // Data must survive a kill of the server, not of the machine. Every statement is logged, so that the
+        // statements can be counted.
         let counted = if self.is_measured { &[][..] } else { &["fsync=off", "log_statement=all"] };
         let always = ["listen_addresses=127.0.0.1", "unix_socket_directories="];
         for setting in always.iter().chain(counted) {
@@ -208,7 +206,7 @@ impl PostgresServer {
         while !self.try_psql("SELECT 1").status.success() {
             if process.has_ended() {
                 let output = self.output();
-                // The processes of one that was killed end a moment later than itself.
+                // The child processes of a server that was killed end a moment later than the server itself.
                 let taken = ["Address already in use", "postmaster.pid", "pre-existing shared memory block"];
                 assert!(taken.iter().any(|reason| output.contains(reason)), "postgres ended:\n{output}");
                 return Err(PortTaken);
@@ -226,12 +224,12 @@ impl PostgresServer {
     }
 
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
-        // A test that failed while it asked must still be able to end the process.
+        // A test that failed during a query must still be able to end the process.
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Sql for PostgresServer {
+impl SqlServer for PostgresServer {
     fn ask(&self, sql: &str) -> Result<String, String> {
         let output = self.try_psql(sql);
         let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
@@ -249,7 +247,7 @@ impl Pooled for PostgresServer {
     }
 }
 
-/// A program of the package postgresql, which are not in the path.
+/// A program of the package postgresql, whose programs are not in `PATH`.
 fn as_postgres(program: &str) -> Command {
     let versions =
         fs::read_dir(installed("usr/lib/postgresql")).expect("the package postgresql is installed");

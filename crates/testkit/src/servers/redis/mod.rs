@@ -1,4 +1,4 @@
-//! A Redis server of one test: the real `redis-server`, which can be asked, stopped, killed and started again.
+//! A Redis server of one test: the real `redis-server`, which can be queried, paused, killed and restarted.
 
 mod options;
 #[cfg(test)]
@@ -17,15 +17,15 @@ use tempfile::TempDir;
 
 pub use options::{RedisOptions, RedisTls};
 
-use super::port::free_port;
+use super::port::{PortTaken, free_port};
 use super::process::Process;
 use super::resp::{Reply, Resp};
 
 /// A start takes a twentieth of a second on an idle machine.
 const START_LIMIT: Duration = Duration::from_secs(20);
-/// How often its answer to PING is looked for.
+/// The interval at which the server is polled with PING.
 const GLANCE: Duration = Duration::from_millis(2);
-/// How many ports are tried before somebody must look into it.
+/// The number of ports to try before the start fails.
 const MOST_PORTS: u32 = 20;
 
 /// A running `redis-server` on a port of 127.0.0.1, in a folder of its own. Killed when dropped.
@@ -36,21 +36,18 @@ pub struct RedisServer {
     running: Mutex<Running>,
 }
 
-/// The process, if there is one, and the connection to talk to it.
+/// The process, if it runs, and the connection for commands.
 #[derive(Default)]
 struct Running {
     process: Option<Process>,
     admin: Option<Resp>,
 }
 
-/// Why a server did not start.
-struct PortTaken;
-
 impl RedisServer {
-    /// Starts one and waits until it answers.
+    /// Starts a server and waits until it answers.
     ///
     /// # Panics
-    /// If it does not; with what it printed.
+    /// If it does not answer in time. The message shows its output.
     pub fn start(options: RedisOptions<'_>) -> Self {
         for _ in 0..MOST_PORTS {
             let server = Self::prepare(&options);
@@ -58,10 +55,10 @@ impl RedisServer {
                 return server;
             }
         }
-        panic!("{MOST_PORTS} ports were free and taken the next moment");
+        panic!("{MOST_PORTS} times, a free port was taken before the start");
     }
 
-    /// A server that was not started.
+    /// A server that is not started yet.
     fn prepare(options: &RedisOptions<'_>) -> Self {
         let folder = tempfile::Builder::new().prefix("redis").tempdir().expect("a temporary folder");
         let port = free_port();
@@ -74,12 +71,12 @@ impl RedisServer {
         Self { folder, port, environment, running: Mutex::default() }
     }
 
-    /// The port of 127.0.0.1 that it listens on, from the first start to the last.
+    /// The port on 127.0.0.1; it stays the same across restarts.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The same as an address.
+    /// The address for clients.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
@@ -89,30 +86,30 @@ impl RedisServer {
         self.file("redis.sock")
     }
 
-    /// Its folder: its configuration, its data and what it printed.
+    /// The server's folder, with its configuration, data and output.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The id of its process.
+    /// The process id.
     ///
     /// # Panics
     /// If it was killed.
     pub fn pid(&self) -> u32 {
-        self.running().process.as_ref().expect("it runs").pid()
+        self.running().process.as_ref().expect("the process runs").pid()
     }
 
-    /// Everything it has printed since its last start.
+    /// The output since the last start.
     pub fn output(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.file("output")).unwrap_or_default()).into_owned()
     }
 
-    /// `kill -9`, and waits until it is gone.
+    /// Kills the process (`kill -9`) and waits until it has ended.
     pub fn kill(&self) {
         *self.running() = Running::default();
     }
 
-    /// Kills it, if it runs, and starts it on the same port with the data that it had written to its files.
+    /// Kills the process, if it runs, and restarts it on the same port with the data in its files.
     ///
     /// # Panics
     /// As [`RedisServer::start`].
@@ -120,14 +117,14 @@ impl RedisServer {
         self.kill();
         let begun = Clock::boottime().now();
         while self.launch().is_err() {
-            // Whoever has it now may be another test that looks for a free port.
+            // Another test that looks for a free port may have taken it.
             let waited = Clock::boottime().now().since(begun);
             assert!(waited < START_LIMIT, "port {} was taken while the server was down", self.port);
             std::thread::sleep(GLANCE);
         }
     }
 
-    /// Kills it, if it runs, and starts it on the same port without any data.
+    /// Kills the process, if it runs, and restarts it on the same port without any data.
     ///
     /// # Panics
     /// As [`RedisServer::start`].
@@ -138,18 +135,19 @@ impl RedisServer {
         self.restart();
     }
 
-    /// Stops the process: its connections stay open, and nobody answers. It stands still when this returns.
+    /// Stops the process: its connections stay open, but requests are not answered. The process has stopped
+    /// when this returns.
     pub fn pause(&self) {
-        self.running().process.as_ref().expect("it runs").pause();
+        self.running().process.as_ref().expect("the process runs").pause();
     }
 
     /// Ends [`RedisServer::pause`].
     pub fn resume(&self) {
-        self.running().process.as_ref().expect("it runs").resume();
+        self.running().process.as_ref().expect("the process runs").resume();
     }
 
-    /// Sends a command as a user who may do everything, through a connection of its own on the Unix socket, and returns
-    /// the answer, which may be an error.
+    /// Sends a command as a user with all rights, through a connection of its own on the Unix socket, and
+    /// returns the reply, which may be an error.
     ///
     /// # Panics
     /// If there is no answer.
@@ -157,7 +155,7 @@ impl RedisServer {
         let mut running = self.running();
         let answer = match running.admin.as_mut().map(|admin| admin.ask(words)) {
             Some(Ok(reply)) => Ok(reply),
-            // It was closed from the other end: by CLIENT KILL, above all.
+            // The peer closed the connection, for example because of CLIENT KILL.
             Some(Err(_)) | None => self.admin().and_then(|admin| running.admin.insert(admin).ask(words)),
         };
         answer.unwrap_or_else(|error| {
@@ -166,14 +164,14 @@ impl RedisServer {
         })
     }
 
-    /// How many calls of these commands were answered since the last start, by name: `["evalsha", "script|load"]`.
-    /// Those that scripts make count as well.
+    /// The number of calls of these commands since the last start, by name: `["evalsha", "script|load"]`. The
+    /// calls of scripts count as well.
     pub fn calls(&self, commands: &[&str]) -> u64 {
         self.sum_of("calls", commands)
     }
 
-    /// How long these commands took in the server, without reading and writing. Those that a script makes count as
-    /// well, and once more in the script's own time.
+    /// The time that these commands took in the server, without reading and writing. The calls of a script
+    /// count as well, and once more in the script's own time.
     pub fn time_in(&self, commands: &[&str]) -> Duration {
         Duration::from_micros(self.sum_of("usec", commands))
     }
@@ -226,7 +224,7 @@ impl RedisServer {
     }
 
     fn running(&self) -> MutexGuard<'_, Running> {
-        // A test that failed while it asked must still be able to end the process.
+        // A test that failed during a query must still be able to end the process.
         self.running.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

@@ -1,19 +1,19 @@
-//! How a Redis server is set up.
+//! The options of a Redis server.
 
 use std::path::{Path, PathBuf};
 
 use crate::servers::Identity;
 use crate::shim::Clocks;
 
-/// The user through whom the server's owner talks to it, whatever a test does to the other users.
+/// The user of the server's owner, independent of the other users that a test configures.
 pub(super) const ADMIN: [&str; 2] = ["testkit", "testkit"];
 
-/// How a server is set up. The default is one that keeps everything in memory and lets everybody in.
+/// The options of a server. The default keeps everything in memory and requires no authentication.
 #[derive(Clone, Default)]
 pub struct RedisOptions<'a> {
     /// Writes an append-only file, so that a restarted server has its data.
     pub aof: bool,
-    /// Speaks nothing but TLS on its port. Its Unix socket stays plain.
+    /// Accepts only TLS on its port. Its Unix socket stays without TLS.
     pub tls: Option<RedisTls>,
     /// The password of the default user.
     pub password: Option<String>,
@@ -25,10 +25,10 @@ pub struct RedisOptions<'a> {
     pub clocks: Option<&'a Clocks>,
 }
 
-/// The files of a server that speaks TLS.
+/// The files of a server with TLS.
 #[derive(Clone, Debug)]
 pub struct RedisTls {
-    /// Who signed the certificates of clients.
+    /// The authority that signed the certificates of clients.
     pub ca: PathBuf,
     /// The server's certificate.
     pub identity: Identity,

@@ -23,7 +23,7 @@ fn a_server_answers_on_its_port_and_on_its_socket() {
 }
 
 #[test]
-fn what_was_persisted_is_there_after_a_kill_and_the_rest_is_not() {
+fn persisted_data_survives_a_kill_and_other_data_does_not() {
     for (options, survives) in [(aof(), 1), (RedisOptions::default(), 0)] {
         let server = RedisServer::start(options);
         let port = server.port();
@@ -39,11 +39,11 @@ fn what_was_persisted_is_there_after_a_kill_and_the_rest_is_not() {
 }
 
 #[test]
-fn a_paused_server_acts_when_it_goes_on() {
+fn a_paused_server_acts_when_it_continues() {
     let server = RedisServer::start(RedisOptions::default());
     let mut impatient = Resp::tcp_within(server.address(), Duration::from_millis(50)).unwrap();
     server.pause();
-    assert!(impatient.ask(&["SET", "key", "value"]).is_err(), "it stands still");
+    assert!(impatient.ask(&["SET", "key", "value"]).is_err(), "the server is stopped");
     server.resume();
     assert!(impatient.reply().unwrap().is("OK"));
     server.pause();
@@ -51,7 +51,7 @@ fn a_paused_server_acts_when_it_goes_on() {
 }
 
 #[test]
-fn a_dropped_server_is_gone() {
+fn a_dropped_server_has_ended() {
     let server = RedisServer::start(RedisOptions::default());
     let (pid, folder) = (server.pid(), server.folder().to_owned());
     drop(server);
@@ -84,7 +84,7 @@ fn calls_are_counted_by_name_and_from_the_start() {
 }
 
 #[test]
-fn users_and_passwords_bind_everybody_but_the_owner() {
+fn users_and_passwords_restrict_every_client_but_the_owner() {
     let server = RedisServer::start(RedisOptions {
         password: Some("secret".into()),
         acl: vec!["app on >app ~app:* +get +set".into()],
@@ -103,7 +103,7 @@ fn users_and_passwords_bind_everybody_but_the_owner() {
 }
 
 #[test]
-fn further_lines_of_the_configuration_count() {
+fn further_lines_of_the_configuration_take_effect() {
     let config = vec![("maxmemory".into(), "3mb".into()), ("maxmemory-policy".into(), "noeviction".into())];
     let server = RedisServer::start(RedisOptions { config, ..RedisOptions::default() });
     assert_eq!(server.command(&["CONFIG", "GET", "maxmemory"]).array()[1].text(), "3145728");
@@ -127,7 +127,7 @@ fn the_clock_of_a_server_can_be_moved_and_stays_so_when_it_starts_again() {
 }
 
 #[test]
-fn a_server_that_cannot_start_says_why() {
+fn a_server_that_cannot_start_reports_the_reason() {
     let config = vec![("no-such-setting".into(), "1".into())];
     let starting = || RedisServer::start(RedisOptions { config, ..RedisOptions::default() });
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(starting)).err().expect("it cannot");
@@ -136,7 +136,7 @@ fn a_server_that_cannot_start_says_why() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told_from_other_failures() {
+fn a_port_that_is_taken_is_distinguished_from_other_failures() {
     let server = RedisServer::prepare(&RedisOptions::default());
     let taken = std::net::TcpListener::bind(server.address()).unwrap();
     assert!(server.launch().is_err());

@@ -1,4 +1,4 @@
-//! One member: a Java process, which can be asked, stopped, killed and started again.
+//! One member: a Java process, which can be queried, paused, killed and restarted.
 
 use std::io::{Error, Read, Result, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -12,15 +12,16 @@ use latchwork::clock::Clock;
 use tempfile::TempDir;
 
 use super::{Ports, ZooKeeperOptions};
+use crate::servers::port::PortTaken;
 use crate::servers::process::Process;
 use crate::servers::root::installed;
 
 /// A start takes most of a second of a core.
 pub(super) const START_LIMIT: Duration = Duration::from_secs(60);
 pub(super) const GLANCE: Duration = Duration::from_millis(10);
-/// What a member that runs needs for an answer at the most.
+/// The limit for an answer of a running member.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Where Debian's packages put what Java needs, and what of it a server needs.
+/// The folder into which Debian's packages put jars, and the jars that a server needs.
 const JARS: &str = "usr/share/java";
 const NEEDED: [&str; 19] = [
     "zookeeper-jute",
@@ -41,11 +42,11 @@ const NEEDED: [&str; 19] = [
     "jackson-core",
     "jackson-databind",
     "jackson-annotations",
-    // The last: it brings the machine's own jars after it.
+    // The last one: its manifest adds the machine's own jars after it.
     "zookeeper",
 ];
 
-/// A member of an ensemble, or a server that is alone.
+/// A member of an ensemble, or a single server.
 pub struct ZooKeeperMember {
     folder: TempDir,
     ports: Ports,
@@ -54,11 +55,8 @@ pub struct ZooKeeperMember {
     process: Mutex<Option<Process>>,
 }
 
-/// Somebody else listens on one of its ports.
-pub(super) struct PortTaken;
-
 impl ZooKeeperMember {
-    /// One that was not started, and finds itself and the others at these ports.
+    /// A member that is not started yet, with the ports of itself and of the others.
     pub(super) fn prepare(options: &ZooKeeperOptions, number: usize, all: &[Ports]) -> Self {
         let folder = tempfile::Builder::new().prefix("zookeeper").tempdir().expect("a temporary folder");
         let ports = all[number];
@@ -69,74 +67,75 @@ impl ZooKeeperMember {
         Self { folder, ports, is_secure, is_measured, process: Mutex::default() }
     }
 
-    /// Where clients reach it: by TLS, if it speaks that.
+    /// The address for clients: with TLS, if the member has it.
     pub fn address(&self) -> SocketAddr {
         let port = if self.is_secure { self.ports.secure } else { self.ports.client };
         Ports::address(port)
     }
 
-    /// Where it speaks plain text.
+    /// The address without TLS.
     pub fn plain_address(&self) -> SocketAddr {
         Ports::address(self.ports.client)
     }
 
-    /// `kill -9`, and waits until it is gone.
+    /// Kills the process (`kill -9`) and waits until it has ended.
     pub fn kill(&self) {
         *self.process() = None;
     }
 
-    /// Stops the process: its connections stay open, and nobody answers. It stands still when this returns.
+    /// Stops the process: its connections stay open, but requests are not answered. The process has stopped
+    /// when this returns.
     pub fn pause(&self) {
-        self.process().as_ref().expect("it runs").pause();
+        self.process().as_ref().expect("the process runs").pause();
     }
 
     /// Ends [`ZooKeeperMember::pause`].
     pub fn resume(&self) {
-        self.process().as_ref().expect("it runs").resume();
+        self.process().as_ref().expect("the process runs").resume();
     }
 
-    /// Kills it, if it runs, and starts it with the data that it had, without waiting for it.
+    /// Kills the process, if it runs, and starts it with its data, without waiting until it serves clients.
     pub fn start_again(&self) {
         self.kill();
         self.launch();
     }
 
-    /// The same, and waits until it serves clients.
+    /// Restarts the process with its data, and waits until it serves clients.
     ///
     /// # Panics
-    /// If it does not; with what it printed.
+    /// If it does not in time. The message shows its output.
     pub fn restart(&self) {
         self.start_again();
         assert!(self.until_it_serves().is_ok(), "a port was taken while the server was down");
     }
 
-    /// The same without the data that it had.
+    /// Restarts the process without its data.
     ///
     /// # Panics
     /// As [`ZooKeeperMember::restart`].
     pub fn restart_empty(&self) {
         self.kill();
-        fs::remove_dir_all(self.file("version-2")).expect("it had some");
+        fs::remove_dir_all(self.file("version-2")).expect("the server had data");
         self.restart();
     }
 
-    /// Whether it was not killed.
+    /// Whether the member has a process.
     pub fn runs(&self) -> bool {
         self.process().is_some()
     }
 
-    /// Whether it leads the others.
+    /// Whether the member is the leader.
     pub fn is_leader(&self) -> bool {
         self.word("srvr").is_ok_and(|answer| answer.contains("Mode: leader"))
     }
 
-    /// Whether it serves clients. Its port for TLS is the last that it listens on.
+    /// Whether the member serves clients. It listens on its TLS port last.
     pub fn serves(&self) -> bool {
         let answers = self.word("srvr").is_ok_and(|answer| answer.contains("Mode: "));
         answers && TcpStream::connect_timeout(&self.address(), PATIENCE).is_ok()
     }
 
-    /// Its answer to a four-letter word.
+    /// The answer to a four-letter command.
     ///
     /// # Errors
     /// If there is none.
@@ -152,19 +151,19 @@ impl ZooKeeperMember {
         Ok(answer)
     }
 
-    /// One of the figures that it keeps of itself.
+    /// One of the member's metrics.
     ///
     /// # Panics
-    /// If it does not answer, or does not know it.
+    /// If it does not answer, or does not have the metric.
     pub fn figure(&self, name: &str) -> u64 {
-        let all = self.word("mntr").expect("it runs");
+        let all = self.word("mntr").expect("the process runs");
         let value = all.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'));
         let value = value.unwrap_or_else(|| panic!("there is no {name} in\n{all}"));
-        // Some have places behind the point, all of them noughts.
+        // Some have decimal places, which are all zero.
         value.split('.').next().and_then(|digits| digits.parse().ok()).expect("a number")
     }
 
-    /// How many requests it has got since its last start; signs of life, and looks at this number, count as well.
+    /// The number of requests since the last start, including heartbeats and the queries of this number.
     ///
     /// # Panics
     /// If it does not answer.
@@ -172,7 +171,7 @@ impl ZooKeeperMember {
         self.figure("zk_packets_received")
     }
 
-    /// Everything it has printed.
+    /// The complete output.
     pub fn output(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.file("output")).unwrap_or_default()).into_owned()
     }
@@ -185,7 +184,7 @@ impl ZooKeeperMember {
         let mut command = Command::new("java");
         command.current_dir(self.folder.path());
         if !self.is_measured {
-            // Half of a start is compiling what runs once.
+            // Half of a start is JIT compilation of code that runs once.
             command.arg("-XX:TieredStopAtLevel=1");
         }
         command.args([
@@ -221,7 +220,7 @@ impl ZooKeeperMember {
     }
 
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
-        // A test that failed while it asked must still be able to end the process.
+        // A test that failed during a query must still be able to end the process.
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

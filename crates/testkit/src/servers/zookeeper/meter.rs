@@ -1,21 +1,22 @@
-//! Counts on the wire what clients ask of a server: by itself it does not tell signs of life from other requests.
+//! Counts the requests of clients on the network: the server itself does not distinguish heartbeats from
+//! other requests.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The kinds of requests that are only signs of life: a ping, and a `sync`, which the leader answers.
+/// The types of requests that are only heartbeats: a ping, and a `sync`, which the leader answers.
 const SIGNS: [[u8; 4]; 2] = [11_i32.to_be_bytes(), 9_i32.to_be_bytes()];
 
-/// Passes plain connections on to a server and counts their requests, for as long as the process lives.
+/// Forwards connections without TLS to a server and counts their requests, for the life of the process.
 pub struct ZooKeeperMeter {
     address: SocketAddr,
-    counts: Arc<Counts>,
+    counts: Arc<PacketCounts>,
 }
 
 #[derive(Default)]
-struct Counts {
+struct PacketCounts {
     sessions: AtomicU64,
     signs: AtomicU64,
     others: AtomicU64,
@@ -28,7 +29,8 @@ impl ZooKeeperMeter {
     /// If there is no free port.
     pub fn to(server: SocketAddr) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let (address, counts) = (listener.local_addr().expect("it is bound"), Arc::<Counts>::default());
+        let (address, counts) =
+            (listener.local_addr().expect("the socket is bound"), Arc::<PacketCounts>::default());
         let counting = counts.clone();
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
@@ -39,29 +41,29 @@ impl ZooKeeperMeter {
         Self { address, counts }
     }
 
-    /// Where clients connect.
+    /// The address for clients.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// How often a session was asked for, be it a new one or one whose connection was lost.
+    /// The number of session requests, for new sessions or for sessions whose connection was lost.
     pub fn sessions(&self) -> u64 {
         self.counts.sessions.load(Relaxed)
     }
 
-    /// How many signs of life were given that are nothing else.
+    /// The number of requests that are only heartbeats.
     pub fn signs(&self) -> u64 {
         self.counts.signs.load(Relaxed)
     }
 
-    /// How many other requests there were.
+    /// The number of other requests.
     pub fn others(&self) -> u64 {
         self.counts.others.load(Relaxed)
     }
 }
 
-/// Until one of the two goes away.
-fn pass_on(mut client: TcpStream, server: SocketAddr, counts: &Counts) -> io::Result<()> {
+/// Runs until one of the two disconnects.
+fn pass_on(mut client: TcpStream, server: SocketAddr, counts: &PacketCounts) -> io::Result<()> {
     let mut server = TcpStream::connect(server)?;
     [&client, &server].into_iter().try_for_each(|stream| stream.set_nodelay(true))?;
     let (mut answers, mut back) = (server.try_clone()?, client.try_clone()?);
@@ -83,7 +85,7 @@ fn pass_on(mut client: TcpStream, server: SocketAddr, counts: &Counts) -> io::Re
     server.shutdown(Shutdown::Both)
 }
 
-/// The next message, its length in front: its number, its kind, and what it is about.
+/// The next message with its length: its xid, its type, and its body.
 fn next(client: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut message = vec![0; 4];
     client.read_exact(&mut message)?;

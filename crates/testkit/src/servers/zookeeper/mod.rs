@@ -1,18 +1,19 @@
-//! ZooKeeper servers of one test: Debian's, alone or as an ensemble whose members can be stopped, killed and restarted.
+//! ZooKeeper servers of one test: Debian's, alone or as an ensemble whose members can be paused, killed and
+//! restarted.
 
 mod admin;
+mod admin_connection;
+mod jute;
 mod member;
+mod member_links;
 mod meter;
 mod options;
 #[cfg(test)]
 mod tests;
 mod thief;
-mod ways;
-mod wire;
-mod words;
 
 use member::{GLANCE, START_LIMIT};
-use ways::Ways;
+use member_links::MemberLinks;
 
 pub use admin::ZooKeeperAdmin;
 pub use member::ZooKeeperMember;
@@ -28,15 +29,15 @@ use super::division::Division;
 use super::pool::Pooled;
 use super::port::free_port;
 
-/// How many sets of ports are tried before somebody must look into it.
+/// The number of sets of ports to try before the start fails.
 const MOST_PORTS: u32 = 20;
 
 /// A running server or ensemble. Killed when dropped.
 pub struct ZooKeeperServer {
     members: Vec<ZooKeeperMember>,
     options: ZooKeeperOptions,
-    /// Between the members, if they can be divided.
-    ways: Option<Ways>,
+    /// The links between the members, if they can be divided.
+    ways: Option<MemberLinks>,
     division: Division,
 }
 
@@ -64,12 +65,12 @@ impl ZooKeeperServer {
     /// Starts all members and waits until they serve clients.
     ///
     /// # Panics
-    /// If they do not; with what they printed.
+    /// If they do not in time. The message shows their output.
     pub fn start(options: ZooKeeperOptions) -> Self {
         let count = options.members.max(1);
         for _ in 0..MOST_PORTS {
             let ports: Vec<_> = (0..count).map(|_| Ports::free()).collect();
-            let ways = options.is_divisible.then(|| Ways::between(&ports));
+            let ways = options.is_divisible.then(|| MemberLinks::between(&ports));
             let seen_from =
                 |number| ways.as_ref().map_or(ports.clone(), |ways| ways.seen_from(number, &ports));
             let prepare = |number| ZooKeeperMember::prepare(&options, number, &seen_from(number));
@@ -79,20 +80,21 @@ impl ZooKeeperServer {
                 return Self { members, options, ways, division: Division::default() };
             }
         }
-        panic!("{MOST_PORTS} sets of ports were free and taken the next moment");
+        panic!("{MOST_PORTS} times, a set of free ports was taken before the start");
     }
 
-    /// The members; one, if it is alone.
+    /// The members; one, for a single server.
     pub fn members(&self) -> &[ZooKeeperMember] {
         &self.members
     }
 
-    /// The certificates of one that speaks TLS.
+    /// The certificates of a server with TLS.
     pub fn certificates(&self) -> Option<&Certificates> {
         self.options.tls.as_ref()
     }
 
-    /// Waits until all members that run and are not cut off serve clients and, where there are several, one of them leads.
+    /// Waits until all members that run and are not cut off serve clients. In an ensemble, also until one of
+    /// them leads.
     ///
     /// # Panics
     /// If they do not.
@@ -100,7 +102,7 @@ impl ZooKeeperServer {
         let end = Clock::boottime().now().after(START_LIMIT);
         let serve = || self.together().all(ZooKeeperMember::serves);
         while !(serve() && (self.members.len() == 1 || self.leader().is_some())) {
-            assert!(Clock::boottime().now() < end, "they do not get well:\n{}", self.output());
+            assert!(Clock::boottime().now() < end, "the members do not become healthy:\n{}", self.output());
             std::thread::sleep(GLANCE);
         }
     }
@@ -110,30 +112,30 @@ impl ZooKeeperServer {
         self.members.iter().map(told).collect::<Vec<_>>().join("\n---\n")
     }
 
-    /// The member that leads those that are not cut off.
+    /// The leader of the members that are not cut off.
     pub fn leader(&self) -> Option<&ZooKeeperMember> {
         self.together().find(|member| member.is_leader())
     }
 
-    /// Lets nothing through between this member and the others any more, in either direction; their connections stay
-    /// open, as in a network that is divided. Clients can reach it.
+    /// Blocks all traffic between this member and the others, in both directions. Their connections stay
+    /// open, as in a network that is divided. Clients can still reach the member.
     ///
     /// # Panics
-    /// If they were not started to be divided.
+    /// If they were started without links that can be divided.
     pub fn cut_off(&self, index: usize) {
         self.divide(index, true);
     }
 
-    /// Ends [`ZooKeeperServer::cut_off`]. What was sent meanwhile arrives late.
+    /// Ends [`ZooKeeperServer::cut_off`]. Traffic sent meanwhile arrives late.
     ///
     /// # Panics
-    /// If they were not started to be divided.
+    /// If they were started without links that can be divided.
     pub fn heal(&self, index: usize) {
         self.divide(index, false);
     }
 
     fn divide(&self, index: usize, divided: bool) {
-        let ways = self.ways.as_ref().expect("they were started to be divided");
+        let ways = self.ways.as_ref().expect("the members can be divided");
         self.division
             .change(index, divided, self.members.len(), |from, to, is_held| ways.hold(from, to, is_held));
     }

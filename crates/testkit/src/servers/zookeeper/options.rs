@@ -1,4 +1,4 @@
-//! How a ZooKeeper server is set up.
+//! The options of a ZooKeeper server.
 
 use std::fs;
 use std::path::Path;
@@ -6,18 +6,18 @@ use std::path::Path;
 use super::Ports;
 use crate::servers::Certificates;
 
-/// How servers are set up. The default is one that is alone and lets everybody in.
+/// The options of servers. The default is a single server without authentication.
 #[derive(Default)]
 pub struct ZooKeeperOptions {
-    /// How many members an ensemble has; zero is as good as one.
+    /// The number of members of an ensemble; zero means a single server.
     pub members: usize,
-    /// Members give up on each other after a second and a half, not after five.
+    /// Shortens the timeout between members from five seconds to one and a half.
     pub is_impatient: bool,
-    /// Members can be cut off from each other. All that they say takes longer.
+    /// Lets members be cut off from each other. Traffic between members takes longer.
     pub is_divisible: bool,
-    /// Speaks TLS with clients that have a certificate of these, on a port of its own.
+    /// Accepts TLS from clients with a certificate of these, on a port of its own.
     pub tls: Option<Certificates>,
-    /// Is to be measured: Java compiles as well as it can, which takes it some seconds of work.
+    /// Prepares for measurements: Java compiles with full optimization, which takes it some seconds of work.
     pub is_measured: bool,
 }
 
@@ -32,13 +32,13 @@ impl ZooKeeperOptions {
         Self { is_divisible: true, ..Self::three() }
     }
 
-    /// One that speaks TLS.
+    /// A server with TLS.
     pub fn tls() -> Self {
         Self { tls: Some(Certificates::make()), ..Self::default() }
     }
 
-    /// The configuration file of a member. Ticks are short, so that sessions can be; nothing waits for the disk, because
-    /// no test pulls the plug of the machine.
+    /// The configuration file of a member. Ticks are short, so that sessions can be short. Writes do not wait
+    /// for the disk, because no test cuts the machine's power.
     pub(super) fn file(&self, own: &Ports, all: &[Ports], folder: &Path) -> String {
         let mut lines = vec![
             "tickTime=100".to_owned(),
@@ -62,8 +62,8 @@ impl ZooKeeperOptions {
         }
         if let Some(certificates) = &self.tls {
             let (ca, server) = (certificates.ca(), certificates.server());
-            let both =
-                [&server.key, &server.certificate].map(|file| fs::read_to_string(file).expect("it was made"));
+            let both = [&server.key, &server.certificate]
+                .map(|file| fs::read_to_string(file).expect("the path exists"));
             let identity = folder.join("server.pem");
             fs::write(&identity, both.concat()).expect("the folder is ours");
             lines.extend([

@@ -5,7 +5,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn a_server_keeps_what_it_was_told_when_it_is_killed() {
+fn a_killed_server_keeps_its_data() {
     let server = ZooKeeperServer::start(ZooKeeperOptions::default());
     let member = &server.members()[0];
     runtime().block_on(async { ZooKeeperAdmin::connect(&server, None).await.make("/kept").await });
@@ -20,7 +20,7 @@ fn a_server_keeps_what_it_was_told_when_it_is_killed() {
 }
 
 #[test]
-fn three_members_have_a_leader_and_get_another() {
+fn three_members_have_a_leader_and_elect_another() {
     let server = ZooKeeperServer::start(ZooKeeperOptions::three());
     let leader = server.leader().expect("there is one");
     leader.kill();
@@ -30,15 +30,16 @@ fn three_members_have_a_leader_and_get_another() {
 }
 
 #[test]
-fn a_leader_that_is_cut_off_leads_no_more_and_follows_when_that_is_healed() {
+fn a_leader_that_is_cut_off_steps_down_and_follows_after_the_heal() {
     let options = ZooKeeperOptions { is_impatient: true, ..ZooKeeperOptions::divisible() };
     let server = ZooKeeperServer::start(options);
     let members = server.members();
     let former = members.iter().position(ZooKeeperMember::is_leader).expect("there is one");
     server.cut_off(former);
     server.until_healthy();
-    let leader =
-        members.iter().position(|member| std::ptr::eq(member, server.leader().expect("it is healthy")));
+    let leader = members
+        .iter()
+        .position(|member| std::ptr::eq(member, server.leader().expect("the member is healthy")));
     assert_ne!(leader, Some(former));
     until(|| !members[former].serves(), "it leads nobody");
     server.heal(former);

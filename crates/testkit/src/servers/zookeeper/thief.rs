@@ -1,12 +1,12 @@
-//! Ends somebody else's session, as if it had not given a sign of life for too long. No client would: it needs the
-//! session's password, which the server makes from the session's number in a way that is known.
+//! Ends another client's session, as after a session timeout. No ordinary client can: it needs the session's
+//! password. The server derives the password from the session's number in a known way.
 
 use std::io::Result;
 use std::net::SocketAddr;
 
-use super::wire;
+use super::admin_connection;
 
-/// What the server mixes with the number.
+/// The secret that the server mixes with the number.
 const SECRET: i64 = 0xB341_5C00;
 
 /// Ends a session through a connection of its own.
@@ -14,10 +14,10 @@ const SECRET: i64 = 0xB341_5C00;
 /// # Errors
 /// If the server does not answer.
 pub(super) fn end_session(server: SocketAddr, session: i64) -> Result<()> {
-    wire::end_session(server, session, &password(session))
+    admin_connection::end_session(server, session, &password(session))
 }
 
-/// As `java.util.Random` fills sixteen bytes, four at a time.
+/// Fills sixteen bytes as `java.util.Random` does, four at a time.
 fn password(session: i64) -> [u8; 16] {
     const STEP: u64 = 0x5_DEEC_E66D;
     const BITS: u64 = (1 << 48) - 1;
