@@ -154,3 +154,39 @@ fn no_answer() -> Error {
         format!("the engine did not answer within {limit:?}; is it, or a process that uses it, stopped?");
     Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    /// The rooms, and the rooms above each: no source file of a room names one above it.
+    const ABOVE: [(&str, &[&str]); 5] = [
+        ("telemetry", &["queue", "background", "held", "acquire"]),
+        ("queue", &["background", "held", "acquire"]),
+        ("background", &["held", "acquire"]),
+        ("held", &["acquire"]),
+        ("acquire", &[]),
+    ];
+
+    #[test]
+    fn rooms_depend_on_each_other_in_one_direction() {
+        let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/core");
+        for (room, above) in ABOVE {
+            for file in std::fs::read_dir(core.join(room)).expect("a folder") {
+                let path = file.expect("a file").path();
+                let source = std::fs::read_to_string(&path).expect("source code");
+                for other in above {
+                    let named = [format!("core::{other}"), format!("super::{other}")]
+                        .into_iter()
+                        .find(|named| source.contains(named));
+                    assert_eq!(named, None, "in {}", path.display());
+                }
+                if ["queue", "background"].contains(&room) {
+                    assert!(!source.contains("HeldClaim") && !source.contains("LeaseState"), "in {}", path.display());
+                }
+                let is_pure = room != "queue" || !source.contains("Core") && !source.contains("engine.");
+                assert!(is_pure, "{} uses the core or its engine", path.display());
+            }
+        }
+    }
+}

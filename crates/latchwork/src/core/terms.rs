@@ -1,4 +1,4 @@
-//! What a task asks of a lock, and which claims of its client it can share.
+//! The terms on which a task asks for a lock. They decide which claims of its client it can share.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::clock::Moment;
 use crate::engine::{Claim, Lifetime, Mode, Note};
 use crate::{OwnerId, Waiting};
 
-/// What a task asks of a lock. Two tasks of one client can share a claim only if these agree.
+/// The terms on which a task asks for a lock. Two tasks of one client can share a claim only if these agree.
 #[derive(Clone, Debug)]
 pub(crate) struct LockTerms {
     pub(crate) mode: Mode,
@@ -28,7 +28,7 @@ pub(crate) struct LockTerms {
     pub(crate) on_waiting: Option<OnWaiting>,
 }
 
-/// What a task asks of its lease.
+/// The terms of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseTerms {
     pub(crate) ttl: Duration,

@@ -44,7 +44,7 @@ pub(super) struct Failed {
     pub(super) is_transient: bool,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NextStep {
     /// Send `claim`.

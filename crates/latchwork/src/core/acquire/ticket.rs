@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::LockName;
-use crate::core::background::{AbortableRequest, ReleasePending, may_hold_until, pass_on};
+use crate::core::background::{self, AbortableRequest, ReleasePending, may_hold_until};
 use crate::core::queue::{
     Abort, ClaimRole, DriveRight, InFlight, Inherited, PendingRelease, Purpose, Strays,
 };
@@ -180,7 +180,7 @@ impl Ticket {
     /// Leaves without the lock. True if nothing is left behind. Otherwise a background task releases the claim.
     pub(super) async fn withdraw(mut self) -> bool {
         let was_taken_over = self.was_taken_over();
-        let Some((unreleased, claim)) = self.hand_on() else { return !was_taken_over };
+        let Some((unreleased, claim)) = self.pass_on() else { return !was_taken_over };
         // Withdraws from the queue, or frees a grant that crossed with the withdrawal.
         release(unreleased, claim).await
     }
@@ -200,11 +200,11 @@ impl Ticket {
     }
 
     /// Gives the right and the claim to the next local waiter. Returns a claim that no task takes.
-    fn hand_on(&mut self) -> Option<(ReleasePending, Arc<Claim>)> {
+    fn pass_on(&mut self) -> Option<(ReleasePending, Arc<Claim>)> {
         let core = self.use_up()?;
         let claim = self.claim.take().filter(|_| self.is_sent);
         let left = Inherited { claim, strays: self.strays };
-        pass_on(core, &self.name, self.role, left, self.pending.take())
+        background::pass_on(core, &self.name, self.role, left, self.pending.take())
     }
 }
 
@@ -220,7 +220,7 @@ async fn release(mut release: ReleasePending, claim: Arc<Claim>) -> bool {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if let Some((release, claim)) = self.hand_on() {
+        if let Some((release, claim)) = self.pass_on() {
             release.release_in_background(claim);
         }
     }

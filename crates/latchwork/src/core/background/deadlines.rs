@@ -126,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts how often it was woken.
+    /// Counts its wake-ups.
     #[derive(Default)]
     struct Count(AtomicUsize);
 
@@ -141,13 +141,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_is_woken_at_its_limit_and_nobody_who_left() {
+    async fn each_request_is_woken_at_its_deadline_and_none_that_is_over() {
         let (deadlines, clock) = (Arc::<RequestDeadlines>::default(), Clock::tokio());
         let counts: [Arc<Count>; 3] = std::array::from_fn(|_| Arc::default());
         let wakers = counts.each_ref().map(|count| Waker::from(count.clone()));
         let woken = || counts.each_ref().map(|count| count.0.load(Ordering::Relaxed));
         let limit = |millis| clock.now().after(Duration::from_millis(millis));
-        assert_eq!(deadlines.insert(limit(5), &wakers[0]), None, "nobody watches yet");
+        assert_eq!(deadlines.insert(limit(5), &wakers[0]), None, "no watch runs yet");
 
         let watch = tokio::spawn(deadlines.clone().watch(clock));
         nap(1).await;
@@ -166,7 +166,7 @@ mod tests {
         let left = deadlines.insert(limit(50), &wakers[0]).expect("watched");
         watch.abort();
         nap(1).await;
-        assert_eq!(woken(), [1, 1, 1], "to look after itself");
+        assert_eq!(woken(), [1, 1, 1], "so that it sets its own timer");
         assert!(!deadlines.update(left, &wakers[0]) && deadlines.insert(limit(9), &wakers[0]).is_none());
     }
 }

@@ -125,7 +125,7 @@ pub(super) enum Handoff<S, H> {
 
 /// The decision about a task that asks for the lock.
 #[must_use]
-pub(super) enum Admission<S, H> {
+pub(super) enum QueueAnswer<S, H> {
     /// It must get the lock from the server.
     Drive(DriveRight),
     /// It holds together with a guard of its owner, or with other readers.
@@ -170,24 +170,24 @@ impl<S, J: Joinable> LocalQueue<S, J> {
         wait: WaitUntil,
         now: impl Fn() -> Moment,
         new_slot: impl FnOnce() -> S,
-    ) -> Admission<S, J::Joined>
+    ) -> QueueAnswer<S, J::Joined>
     where
         S: Clone,
     {
         if let Some(held) = self.nested_by(terms) {
-            return Admission::Join(held);
+            return QueueAnswer::Join(held);
         }
         if self.waiting.is_empty()
             && let Some(held) = self.joined_by(terms, &now)
         {
-            return Admission::Join(held);
+            return QueueAnswer::Join(held);
         }
         let is_admitted = match wait {
             WaitUntil::Never => self.admits_try(terms.mode),
             _ => self.waiting.is_empty() && self.outstanding.admits(terms.mode),
         };
         if is_admitted {
-            return Admission::Drive(self.drive_right(terms, now));
+            return QueueAnswer::Drive(self.drive_right(terms, now));
         }
         if wait == WaitUntil::Never {
             return self.refuse_try(terms.mode);
@@ -195,7 +195,7 @@ impl<S, J: Joinable> LocalQueue<S, J> {
         let slot = new_slot();
         self.arrivals += 1;
         self.waiting.insert(self.arrivals, Waiter { terms: terms.clone(), slot: slot.clone() });
-        Admission::Queued { arrival: self.arrivals, slot }
+        QueueAnswer::Queued { arrival: self.arrivals, slot }
     }
 
     /// The right to drive, for a task that the outstanding claims admit.
@@ -225,10 +225,10 @@ impl<S, J: Joinable> LocalQueue<S, J> {
 
     /// The answer to a task that does not wait and must not ask the server now. If it would only have to wait for a release,
     /// then so do the tasks before it.
-    fn refuse_try(&self, mode: Mode) -> Admission<S, J::Joined> {
+    fn refuse_try(&self, mode: Mode) -> QueueAnswer<S, J::Joined> {
         match self.releases.first().filter(|_| self.without_releases().admits_try(mode)) {
-            Some(release) => Admission::Closed(release.clone()),
-            None => Admission::Busy(self.blocker()),
+            Some(release) => QueueAnswer::Closed(release.clone()),
+            None => QueueAnswer::Busy(self.blocker()),
         }
     }
 
