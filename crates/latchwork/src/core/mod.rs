@@ -182,7 +182,11 @@ mod tests {
                     assert_eq!(named, None, "in {}", path.display());
                 }
                 if ["queue", "background"].contains(&room) {
-                    assert!(!source.contains("HeldClaim") && !source.contains("LeaseState"), "in {}", path.display());
+                    assert!(
+                        !source.contains("HeldClaim") && !source.contains("LeaseState"),
+                        "in {}",
+                        path.display()
+                    );
                 }
                 let is_pure = room != "queue" || !source.contains("Core") && !source.contains("engine.");
                 assert!(is_pure, "{} uses the core or its engine", path.display());

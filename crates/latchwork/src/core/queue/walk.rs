@@ -324,6 +324,8 @@ impl World {
 
     fn join(&mut self, claim: usize) {
         let claim = self.claims[claim].as_mut().expect("a claim that is held");
+        let [exclusive, ..] = self.queue.outstanding.counts();
+        assert!(exclusive == 0 || claim.kind.has_owner, "a reader joins while a writer asks");
         assert!(claim.guards > 0, "a task joins a claim that is being released");
         claim.guards += 1;
     }
@@ -502,6 +504,9 @@ impl World {
             let is_stalled = self.queue.stalled.values().filter(|waiter| waiter.slot == task).count();
             assert_eq!(is_waiting, usize::from(matches!(self.tasks[task], Task::Waiting(_))));
             assert_eq!(is_stalled, usize::from(matches!(self.tasks[task], Task::Stalled(_))));
+        }
+        for waiter in self.queue.waiting.values() {
+            assert_eq!(self.queue.nested_by(&waiter.terms), None, "an owner waits for itself");
         }
         if let Some(first) = self.queue.waiting.values().next()
             && !self.is_waking
