@@ -125,8 +125,8 @@ impl<J: Joinable> LocalQueues<J> {
         Some(Successor { shard, task })
     }
 
-    /// Ends the part of a ticket. A claim that is left goes to the next task in line if it asks for the same; otherwise the
-    /// claim is returned, and stays outstanding until its release is answered.
+    /// Ends the part of a ticket. A claim that is left goes to the next task in line if it asks for the same; otherwise
+    /// the claim is returned, and stays outstanding until its release is answered.
     pub(in crate::core) fn pass_on(
         &self,
         name: &LockName,
@@ -215,8 +215,8 @@ impl<J: Joinable> LocalQueues<J> {
         }
     }
 
-    /// The reason why it did not become the turn of a task in time: another task, or a release that alone keeps the name
-    /// closed.
+    /// The reason why it did not become the turn of a task in time: another task, or a release that alone keeps the
+    /// name closed.
     pub(in crate::core) fn blocker(
         &self,
         name: &LockName,

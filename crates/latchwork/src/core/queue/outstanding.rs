@@ -102,8 +102,8 @@ impl Outstanding {
         self.is_read() && self.lets_read() && self.requesting_reads == 0
     }
 
-    /// Whether another task may ask now. A writer asks while others read, so that readers of other clients let it pass. A wrong
-    /// number of permits is left to the engine to refuse.
+    /// Whether another task may ask now. A writer asks while others read, so that readers of other clients let it pass.
+    /// A wrong number of permits is left to the engine to refuse.
     pub(crate) fn admits(&self, mode: Mode) -> bool {
         match mode {
             _ if self.is_empty() => true,

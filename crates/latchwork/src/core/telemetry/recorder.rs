@@ -1,5 +1,5 @@
-//! The spans, events and metrics of the core, for `tracing` and `metrics`. Names of locks go into spans and events, never
-//! into labels.
+//! The spans, events and metrics of the core, for `tracing` and `metrics`. Names of locks go into spans and events,
+//! never into labels.
 //!
 //! The hot counters are registered once per client: a recorder must be installed before the client is made.
 
