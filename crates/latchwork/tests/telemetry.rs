@@ -150,19 +150,19 @@ fn every_step_of_a_locks_life_is_counted_and_told() {
         ("latchwork_renewals_total{engine=memory,outcome=failed}", 1),
         ("latchwork_renewals_total{engine=memory,outcome=refused}", 1),
         ("latchwork_losses_total{engine=memory,reason=removed}", 1),
-        ("latchwork_janitor_total{engine=memory,outcome=given back}", 1),
+        ("latchwork_release_retries_total{engine=memory,outcome=released}", 1),
     ] {
         assert!(counted.get(line).is_some_and(|count| *count >= least), "{line}: {counted:#?}");
     }
     assert_eq!(
-        counted["latchwork_janitor_total{engine=memory,outcome=given back}"], 1,
+        counted["latchwork_release_retries_total{engine=memory,outcome=released}"], 1,
         "one had to be repeated"
     );
     assert_eq!(counted["latchwork_losses_total{engine=memory,reason=removed}"], 1, "a release is no loss");
     assert!(!counted.keys().any(|line| line.contains("canary")), "a lock's name must not become a label");
     let told = diary.0.lock().expect("no panic").join("\n");
     for line in
-        ["span acquire lock=\"canary-lock\"", "acquired", "acquire cancelled", "WARN", "lost: ", "let go"]
+        ["span acquire lock=\"canary-lock\"", "acquired", "acquire cancelled", "WARN", "lost: ", "released"]
     {
         assert!(told.contains(line), "{line:?} in\n{told}");
     }

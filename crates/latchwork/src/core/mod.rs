@@ -15,7 +15,8 @@
 //! ```
 //!
 //! Three values carry the duties, and dropping one always does the right thing: a ticket is the right to drive a name's
-//! remote claim, a [`HeldClaim`] is a held claim, and a `ReleasePending` opens the name again once its release was answered.
+//! remote claim, a [`HeldClaim`] is a held claim, and a `ReleasePending` opens the name again once its release was
+//! answered.
 
 mod acquire;
 mod background;
@@ -56,8 +57,8 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Waits for `work` until `limit`: an engine may hang, and its callers must not hang with it. Shielded work goes on in the
-    /// background.
+    /// Waits for `work` until `limit`: an engine may hang, and its callers must not hang with it. Shielded work goes on
+    /// in the background.
     pub(crate) fn until<T>(
         &self,
         limit: Moment,
@@ -110,8 +111,8 @@ impl Core {
         Ok(())
     }
 
-    /// Waits until all background work is done, for at most [`defaults::CLOSE_LIMIT`] after the last lock that is kept for a
-    /// while may be released.
+    /// Waits until all background work is done, for at most [`defaults::CLOSE_LIMIT`] after the last lock that is kept
+    /// for a while may be released.
     pub(crate) async fn flush(&self) -> Result<()> {
         let limit = self.background.kept_until().max(self.clock.now()).after(defaults::CLOSE_LIMIT);
         if self.until(limit, self.background.finished()).await.is_some() {
@@ -153,4 +154,44 @@ fn no_answer() -> Error {
     let message =
         format!("the engine did not answer within {limit:?}; is it, or a process that uses it, stopped?");
     Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    /// The rooms, and the rooms above each: no source file of a room names one above it.
+    const ABOVE: [(&str, &[&str]); 5] = [
+        ("telemetry", &["queue", "background", "held", "acquire"]),
+        ("queue", &["background", "held", "acquire"]),
+        ("background", &["held", "acquire"]),
+        ("held", &["acquire"]),
+        ("acquire", &[]),
+    ];
+
+    #[test]
+    fn rooms_depend_on_each_other_in_one_direction() {
+        let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/core");
+        for (room, above) in ABOVE {
+            for file in std::fs::read_dir(core.join(room)).expect("a folder") {
+                let path = file.expect("a file").path();
+                let source = std::fs::read_to_string(&path).expect("source code");
+                for other in above {
+                    let named = [format!("core::{other}"), format!("super::{other}")]
+                        .into_iter()
+                        .find(|named| source.contains(named));
+                    assert_eq!(named, None, "in {}", path.display());
+                }
+                if ["queue", "background"].contains(&room) {
+                    assert!(
+                        !source.contains("HeldClaim") && !source.contains("LeaseState"),
+                        "in {}",
+                        path.display()
+                    );
+                }
+                let is_pure = room != "queue" || !source.contains("Core") && !source.contains("engine.");
+                assert!(is_pure, "{} uses the core or its engine", path.display());
+            }
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! What a task asks of a lock, and which claims of its client it can share.
+//! The terms on which a task asks for a lock. They decide which claims of its client it can share.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::clock::Moment;
 use crate::engine::{Claim, Lifetime, Mode, Note};
 use crate::{OwnerId, Waiting};
 
-/// What a task asks of a lock. Two tasks of one client can share a claim only if these agree.
+/// The terms on which a task asks for a lock. Two tasks of one client can share a claim only if these agree.
 #[derive(Clone, Debug)]
 pub(crate) struct LockTerms {
     pub(crate) mode: Mode,
@@ -28,7 +28,7 @@ pub(crate) struct LockTerms {
     pub(crate) on_waiting: Option<OnWaiting>,
 }
 
-/// What a task asks of its lease.
+/// The terms of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseTerms {
     pub(crate) ttl: Duration,
@@ -65,8 +65,8 @@ impl LockTerms {
     pub(super) fn could_drive(&self, claim: &Claim) -> bool {
         let is_same = (self.mode, self.lease.ttl, self.lifetime, &self.owner, &self.tells)
             == (claim.mode, claim.ttl, claim.lifetime, &claim.owner, &claim.tells);
-        // The server may have granted it by now. A permit of another client with a greater token may have been held before
-        // this task came, and its own would be the lower one.
+        // The server may have granted it by now. A permit of another client with a greater token may have been held
+        // before this task came, and its own would be the lower one.
         let is_permit = matches!(self.mode, Mode::Permit { .. });
         is_same && !is_permit && !claim.wait_lease.is_zero() && (claim.fenced || !self.fenced)
     }
@@ -74,9 +74,9 @@ impl LockTerms {
     /// Whether a held claim could be passed to this task.
     pub(super) fn could_hold(&self, held: &HeldTerms<'_>) -> bool {
         let claim = held.claim;
-        // A passed claim is held exclusively, and nested guards would wait for it; so an owner's claim is requested anew.
-        // Readers share a claim instead. A permit that is passed on would come after a greater token of another permit
-        // that is held.
+        // A passed claim is held exclusively, and nested guards would wait for it; so an owner's claim is requested
+        // anew. Readers share a claim instead. A permit that is passed on would come after a greater token of another
+        // permit that is held.
         let has_owner = self.owner.is_some() || claim.owner.is_some();
         !has_owner
             && (held.has_token || !self.fenced)
@@ -96,8 +96,8 @@ impl LockTerms {
         self.mode == Mode::Read && !self.pass_for.is_zero() && is_alike
     }
 
-    /// Whether this task may hold `claim` together with its owner's guard. The lease is the outermost guard's, whatever a
-    /// nested one asks for.
+    /// Whether this task may hold `claim` together with its owner's guard. The lease is the outermost guard's, whatever
+    /// a nested one asks for.
     pub(super) fn could_nest(&self, claim: &Claim) -> bool {
         self.owner.is_some() && self.owner == claim.owner && self.mode == claim.mode
     }

@@ -44,7 +44,7 @@ pub(super) struct Failed {
     pub(super) is_transient: bool,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NextStep {
     /// Send `claim`.
@@ -163,8 +163,8 @@ impl AcquireAttempt {
         NextStep::Pause(until)
     }
 
-    /// The lease of the grant was over before the answer came: the engine was paused, or is slow. Sent again, the claim gets
-    /// the same grant with a new lease (C1).
+    /// The lease of the grant was over before the answer came: the engine was paused, or is slow. Sent again, the claim
+    /// gets the same grant with a new lease (C1).
     fn too_late(&mut self, now: Moment) -> NextStep {
         let given_up = self.failing_since.get_or_insert(now).after(defaults::OUTAGE_LIMIT);
         let retry_until = match self.wait {
@@ -188,7 +188,7 @@ impl AcquireAttempt {
     pub(super) fn woken(&mut self, now: Moment, wake: Option<Result<&Wake, Failed>>) -> NextStep {
         let is_timed_out = matches!(self.wait, WaitUntil::Moment(end) if now >= end);
         match wake {
-            // After a pushed grant that is old or too late the claim is sent again: the server knows whether the grant still stands.
+            // After an outdated or late push the claim is sent again: the server knows whether the grant still stands.
             Some(Ok(Wake::Granted(grant))) if grant.token.is_none() || grant.token > self.floor => {
                 self.hold(now, grant).unwrap_or(NextStep::Claim)
             }

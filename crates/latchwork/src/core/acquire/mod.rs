@@ -195,8 +195,8 @@ async fn drive(
     }
 }
 
-/// Renews a lock that was handed over, because its lease is short until its first renewal. A lock that is to be kept for a
-/// while needs a lease that outlives a crash of its holder. Returns the time of the answer.
+/// Renews a lock that was handed over, because its lease is short until its first renewal. A lock that is to be kept
+/// for a while needs a lease that outlives a crash of its holder. Returns the time of the answer.
 async fn lengthen(core: &Core, claim: &Arc<Claim>, lease: &mut LocalLease) -> Moment {
     let sent = core.clock.now();
     let renewing = core.engine.clone().renew(vec![claim.clone()]);

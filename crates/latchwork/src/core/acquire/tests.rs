@@ -50,7 +50,7 @@ async fn a_restored_image_gives_nothing_back_and_can_claim_again() {
 
 /// The second guard's task finds the first half-way through its release: it can no longer hold with it.
 #[tokio::test(start_paused = true)]
-async fn who_comes_while_its_owner_lets_go_does_not_wait_for_itself_later() {
+async fn a_task_that_comes_while_its_owner_releases_does_not_wait_for_itself_later() {
     let client = Client::new(Memory::new());
     let lock = client.lock("a").owner("me").wait(Duration::from_secs(5));
     let HeldClaim::Shared(first) = lock.acquire().await.expect("free").into_held_claim() else {

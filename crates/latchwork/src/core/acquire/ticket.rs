@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::LockName;
-use crate::core::background::{AbortableRequest, ReleasePending, may_hold_until, pass_on};
+use crate::core::background::{self, AbortableRequest, ReleasePending, may_hold_until};
 use crate::core::queue::{
     Abort, ClaimRole, DriveRight, InFlight, Inherited, PendingRelease, Purpose, Strays,
 };
@@ -17,8 +17,8 @@ use crate::core::terms::{LockTerms, WaitUntil};
 use crate::core::{Core, defaults};
 use crate::engine::{Boxed, Claim, ClaimId};
 
-/// The right to drive the remote claim of one name. Its drop passes the right, and the claim with its position in the remote
-/// queue, to the next local waiter. Without a waiter, the claim is released and the name is forgotten.
+/// The right to drive the remote claim of one name. Its drop passes the right, and the claim with its position in the
+/// remote queue, to the next local waiter. Without a waiter, the claim is released and the name is forgotten.
 pub(super) struct Ticket {
     core: Option<Arc<Core>>,
     name: LockName,
@@ -111,8 +111,8 @@ impl Ticket {
         self.in_flight.take().is_none_or(|known| known.finish()).then_some(core)
     }
 
-    /// Lets short readers before this one finish, so that a client has one read claim at a time. The wait for a long one ends
-    /// when its claim could no longer be joined.
+    /// Lets short readers before this one finish, so that a client has one read claim at a time. The wait for a long
+    /// one ends when its claim could no longer be joined.
     pub(super) async fn let_readers_finish(&mut self, terms: &LockTerms, wait: WaitUntil) {
         let (Some(core), Some(readers)) = (self.core.clone(), self.readers.take()) else { return };
         let limit = match wait {
@@ -180,12 +180,13 @@ impl Ticket {
     /// Leaves without the lock. True if nothing is left behind. Otherwise a background task releases the claim.
     pub(super) async fn withdraw(mut self) -> bool {
         let was_taken_over = self.was_taken_over();
-        let Some((unreleased, claim)) = self.hand_on() else { return !was_taken_over };
+        let Some((unreleased, claim)) = self.pass_on() else { return !was_taken_over };
         // Withdraws from the queue, or frees a grant that crossed with the withdrawal.
         release(unreleased, claim).await
     }
 
-    /// Leaves with a claim that was lost. Its id must not be requested again (C12), so the next local waiter draws its own.
+    /// Leaves with a claim that was lost. Its id must not be requested again (C12), so the next local waiter draws its
+    /// own.
     pub(super) async fn withdraw_lost(mut self) -> bool {
         let was_taken_over = self.was_taken_over();
         let (Some(core), Some(claim)) = (self.use_up(), self.claim.take()) else { return !was_taken_over };
@@ -200,11 +201,11 @@ impl Ticket {
     }
 
     /// Gives the right and the claim to the next local waiter. Returns a claim that no task takes.
-    fn hand_on(&mut self) -> Option<(ReleasePending, Arc<Claim>)> {
+    fn pass_on(&mut self) -> Option<(ReleasePending, Arc<Claim>)> {
         let core = self.use_up()?;
         let claim = self.claim.take().filter(|_| self.is_sent);
         let left = Inherited { claim, strays: self.strays };
-        pass_on(core, &self.name, self.role, left, self.pending.take())
+        background::pass_on(core, &self.name, self.role, left, self.pending.take())
     }
 }
 
@@ -220,7 +221,7 @@ async fn release(mut release: ReleasePending, claim: Arc<Claim>) -> bool {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if let Some((release, claim)) = self.hand_on() {
+        if let Some((release, claim)) = self.pass_on() {
             release.release_in_background(claim);
         }
     }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use super::ticket::Ticket;
 use super::wait_report::WaitReport;
 use crate::core::background::{hand_back, sweeper};
-use crate::core::queue::{Admission, ClosedSlot, LocalBlocker, SlotEvent, Turn, TurnSlot};
+use crate::core::queue::{ClosedSlot, LocalBlocker, QueueAnswer, SlotEvent, Turn, TurnSlot};
 use crate::core::terms::{LockTerms, WaitUntil};
 use crate::core::{Core, HeldClaim, defaults, no_answer, no_answer_in_time};
 use crate::{Error, ErrorKind, LockName, Result};
@@ -31,17 +31,17 @@ pub(super) async fn wait_turn(report: &mut WaitReport<'_>, terms: &Arc<LockTerms
     let mut limit = None;
     let mut task = loop {
         match core.queues.enqueue(name, terms, wait) {
-            Admission::Drive(right) => return Ok(QueueOutcome::Drive(Ticket::new(core, name, right))),
-            Admission::Join(held) if terms.owner.is_none() => return Ok(QueueOutcome::Held(held)),
-            Admission::Join(held) => return nest(held),
-            Admission::Queued { arrival, slot } => {
+            QueueAnswer::Drive(right) => return Ok(QueueOutcome::Drive(Ticket::new(core, name, right))),
+            QueueAnswer::Join(held) if terms.owner.is_none() => return Ok(QueueOutcome::Held(held)),
+            QueueAnswer::Join(held) => return nest(held),
+            QueueAnswer::Queued { arrival, slot } => {
                 break QueuedTask { core, name, arrival, slot, is_served: false };
             }
-            Admission::Busy(blocker) => {
+            QueueAnswer::Busy(blocker) => {
                 check_requests(core, name);
                 return Ok(QueueOutcome::Blocked(blocker));
             }
-            Admission::Closed(release) => {
+            QueueAnswer::Closed(release) => {
                 check_requests(core, name);
                 // As long as any request may take, and once for all releases in the way.
                 let limit = *limit.get_or_insert_with(|| core.clock.now().after(defaults::REQUEST_LIMIT));
@@ -75,8 +75,8 @@ fn check_requests(core: &Arc<Core>, name: &LockName) {
     }
 }
 
-/// Another guard on a claim that its owner already holds. If that claim is lost, a wait for it could be a wait of the task
-/// for itself.
+/// Another guard on a claim that its owner already holds. If that claim is lost, a wait for it could be a wait of the
+/// task for itself.
 fn nest(held: HeldClaim) -> Result<QueueOutcome> {
     match held.lease().loss() {
         None => Ok(QueueOutcome::Held(held)),

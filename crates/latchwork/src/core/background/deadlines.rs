@@ -1,7 +1,8 @@
 //! The deadlines of requests, watched on the client's own thread.
 //!
-//! Most requests are answered long before their limit, and a timer of the runtime for each would cost more than all other
-//! work around it. Here a request only leaves its waker, and the watch checks the wakers about once per request limit.
+//! Most requests are answered long before their limit, and a timer of the runtime for each would cost more than all
+//! other work around it. Here a request only leaves its waker, and the watch checks the wakers about once per request
+//! limit.
 
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
@@ -34,7 +35,8 @@ struct DeadlineEntry {
 }
 
 impl RequestDeadlines {
-    /// Has `waker` woken at `limit`. `None` if no watch runs: before the client has its thread, or if it cannot have one.
+    /// Has `waker` woken at `limit`. `None` if no watch runs: before the client has its thread, or if it cannot have
+    /// one.
     pub(crate) fn insert(&self, limit: Moment, waker: &Waker) -> Option<usize> {
         let mut table = lock_ignoring_poison(&self.table);
         let wakes_at = table.wakes_at?;
@@ -126,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts how often it was woken.
+    /// Counts its wake-ups.
     #[derive(Default)]
     struct Count(AtomicUsize);
 
@@ -141,13 +143,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_is_woken_at_its_limit_and_nobody_who_left() {
+    async fn each_request_is_woken_at_its_deadline_and_none_that_is_over() {
         let (deadlines, clock) = (Arc::<RequestDeadlines>::default(), Clock::tokio());
         let counts: [Arc<Count>; 3] = std::array::from_fn(|_| Arc::default());
         let wakers = counts.each_ref().map(|count| Waker::from(count.clone()));
         let woken = || counts.each_ref().map(|count| count.0.load(Ordering::Relaxed));
         let limit = |millis| clock.now().after(Duration::from_millis(millis));
-        assert_eq!(deadlines.insert(limit(5), &wakers[0]), None, "nobody watches yet");
+        assert_eq!(deadlines.insert(limit(5), &wakers[0]), None, "no watch runs yet");
 
         let watch = tokio::spawn(deadlines.clone().watch(clock));
         nap(1).await;
@@ -166,7 +168,7 @@ mod tests {
         let left = deadlines.insert(limit(50), &wakers[0]).expect("watched");
         watch.abort();
         nap(1).await;
-        assert_eq!(woken(), [1, 1, 1], "to look after itself");
+        assert_eq!(woken(), [1, 1, 1], "so that it sets its own timer");
         assert!(!deadlines.update(left, &wakers[0]) && deadlines.insert(limit(9), &wakers[0]).is_none());
     }
 }

@@ -16,8 +16,8 @@ pub(in crate::core) struct Shield<W: ShieldedWork> {
     core: Arc<Core>,
 }
 
-/// A request that can be moved to another task before it is answered. If it is dropped unanswered, it starts
-/// the unfinished work again in the background.
+/// A request that can be moved to another task before it is answered. If it is dropped unanswered, its drop
+/// starts the unfinished work again in the background.
 pub(in crate::core) trait ShieldedWork:
     Future<Output: Send> + Unpin + Send + 'static
 {

@@ -1,7 +1,7 @@
-//! The alarm: wakes at an instant whatever the runtime, the keeper and the machine's sleep do meanwhile.
+//! The alarm: wakes tasks at an instant, even if the runtime or the keeper is blocked, or the machine was suspended.
 //!
-//! One thread for the whole process, started with the first who wants to be told of a loss. tokio's timers stand still
-//! while the machine sleeps, and belong to a runtime that may be busy; a timer on `CLOCK_BOOTTIME` does neither.
+//! One thread for the whole process, started when the first task waits for a loss. tokio's timers stand still while the
+//! machine sleeps, and belong to a runtime that may be busy. A timer on `CLOCK_BOOTTIME` has neither problem.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -25,9 +25,9 @@ pub(crate) async fn sleep_until(clock: Clock, moment: Moment) {
     }
 }
 
-/// Who is to be woken, and when.
+/// The sleeping tasks of a process, and their timer.
 struct Alarm {
-    /// The process its thread runs in. A fork inherits the timer, and would move its parent's hour with it.
+    /// The process that its thread runs in. A fork inherits the timer, and would change its parent's wake-up with it.
     pid: u32,
     timer: TimerFd,
     sleepers: Mutex<Sleepers>,
@@ -55,7 +55,7 @@ impl Alarm {
 
     fn start() -> Option<&'static Self> {
         let timer = TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC).ok()?;
-        // For the rest of the process, like its thread.
+        // Lives as long as the process, like its thread.
         let (pid, sleepers) = (forkmark::process_id(), Mutex::default());
         let alarm: &'static Self = Box::leak(Box::new(Self { pid, timer, sleepers }));
         let thread = std::thread::Builder::new().name("latch-alarm".into()).spawn(|| alarm.ring());
@@ -78,7 +78,7 @@ impl Alarm {
         due.into_values().for_each(Waker::wake);
     }
 
-    /// Relative to now, on a timer that counts the machine's sleep.
+    /// Sets the timer relative to now. It also counts time while the machine sleeps.
     fn set_for_first(&self, sleepers: &Sleepers) {
         let Some(((first, _), _)) = sleepers.by_time.first_key_value() else { return };
         // A timer set to zero would be switched off.
@@ -97,7 +97,7 @@ impl Alarm {
             self.set_for_first(&sleepers);
         }
         drop(sleepers);
-        // With the mutex free again: a task that ends with its last waker may be a sleeper.
+        // After the mutex is unlocked: a task that ends with its last waker may be a sleeper.
         drop(former);
         key
     }
@@ -118,7 +118,7 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // What began to sleep before a fork looks again after it.
+        // A task that began to sleep before a fork checks again after it.
         if Clock::boottime().now() >= self.moment || self.alarm.is_of_another_process() {
             return Poll::Ready(());
         }
@@ -160,14 +160,14 @@ mod tests {
         });
     }
 
-    /// What the last waker of a task may take with it.
+    /// The future that ends with the last waker of its task.
     struct Task(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
 
     impl std::task::Wake for Task {
         fn wake(self: Arc<Self>) {}
     }
 
-    /// As in a small executor, where a task is what its wakers point to.
+    /// As in a small executor, where the wakers own the task.
     #[test]
     fn a_task_that_ends_with_its_last_waker_may_be_a_sleeper() {
         let (sender, done) = std::sync::mpsc::channel();
@@ -181,7 +181,7 @@ mod tests {
             let waker = Waker::from(task);
             assert!(moved.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
             drop(waker);
-            // Polled elsewhere now: nobody else knew the task.
+            // Polled by another task now: nothing else refers to the former one.
             assert!(moved.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
             let _ = sender.send(());
         });
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stops_waiting_is_forgotten() {
+    fn a_cancelled_sleep_is_removed() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         runtime.block_on(async {
             let far = Clock::boottime().now().after(Duration::from_secs(3_600));

@@ -162,8 +162,9 @@ impl Schedule {
         }
     }
 
-    /// Makes these claims due at once. A claim that is being renewed is not in the schedule. But on the keeper's one thread its
-    /// answer is applied, and the claim is back in the schedule, before any hint is read that came after that answer.
+    /// Makes these claims due at once. A claim that is being renewed is not in the schedule. But on the keeper's one
+    /// thread its answer is applied, and the claim is back in the schedule, before any hint is read that came after
+    /// that answer.
     fn hurry(&mut self, ids: &[ClaimId], now: Moment) {
         self.sort_fresh(now);
         let named =
@@ -175,8 +176,8 @@ impl Schedule {
         }
     }
 
-    /// The claims that are due, and when to check again. Claims that soon will be due go with them: one request for many
-    /// claims costs little more than for one.
+    /// The claims that are due, and when to check again. Claims that soon will be due go with them: one request for
+    /// many claims costs little more than for one.
     fn take_due(&mut self, now: Moment) -> (Vec<Arc<LeaseState>>, Moment) {
         self.sort_fresh(now);
         let mut leases = Vec::new();
@@ -209,8 +210,8 @@ impl KeeperShared {
         lock_ignoring_poison(&self.schedule)
     }
 
-    /// Whether this process is a fork, or an image that was restored on another boot. A renewal would then keep a claim alive
-    /// that the original may have released.
+    /// Whether this process is a fork, or an image that was restored on another boot. A renewal would then keep a claim
+    /// alive that the original may have released.
     fn is_a_copy(&self) -> bool {
         let (first, now) = (self.first_boot(), clock::boot_id().ok());
         self.pid != forkmark::process_id() || first.zip(now.as_ref()).is_some_and(|(first, now)| first != now)

@@ -78,8 +78,8 @@ impl LeaseState {
         self.access(|lease| lease.loss(now))
     }
 
-    /// Why the lease is lost now, if it is. The clock is read while no renewal can happen: an earlier time would look like a
-    /// copy's.
+    /// Why the lease is lost now, if it is. The clock is read while no renewal can happen: an earlier time would look
+    /// like a copy's.
     pub(crate) fn lease_loss_now(&self) -> Option<Loss> {
         self.read(|lease, now| lease.loss(now))
     }
@@ -99,8 +99,8 @@ impl LeaseState {
         self.loss_now().0
     }
 
-    /// Why it is lost, and the time at which that was read. A fork does not lock the mutex: a thread that does not exist there
-    /// may have locked it.
+    /// Why it is lost, and the time at which that was read. A fork does not lock the mutex: a thread that does not
+    /// exist there may have locked it.
     pub(crate) fn loss_now(&self) -> (Option<Loss>, Moment) {
         if self.pid != forkmark::process_id() {
             return (Some(Loss::Copied), self.clock.now());

@@ -1,4 +1,5 @@
-//! A request that the queue of a client waits for. The sweeper can take it over from a task that is not polled any more.
+//! A request that the queue of a client waits for. The sweeper can take it over from a task that is not polled any
+//! more.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
 use super::{
-    Admission, ClaimRole, Handoff, HeldTerms, InFlight, Inherited, Joinable, LocalBlocker, LocalQueue,
-    LockTerms, NextTask, PendingRelease, ReadWindow, Strays, Turn, TurnSlot, WaitUntil,
+    ClaimRole, Handoff, HeldTerms, InFlight, Inherited, Joinable, LocalBlocker, LocalQueue, LockTerms,
+    NextTask, PendingRelease, QueueAnswer, ReadWindow, Strays, Turn, TurnSlot, WaitUntil,
 };
 use crate::LockName;
 use crate::clock::Clock;
@@ -23,7 +23,7 @@ pub(in crate::core) struct LocalQueues<J: Joinable> {
     pub(super) shards: [Mutex<Shard<J>>; SHARDS],
 }
 
-pub(super) type Slot<J> = Arc<TurnSlot<<J as Joinable>::Joined>>;
+pub(super) type TaskSlot<J> = Arc<TurnSlot<<J as Joinable>::Joined>>;
 
 pub(super) struct Shard<J: Joinable> {
     pub(super) queues: HashMap<LockName, NameQueue<J>, BuildIdentityHasher>,
@@ -31,11 +31,11 @@ pub(super) struct Shard<J: Joinable> {
     pub(super) contended: HashSet<LockName, BuildIdentityHasher>,
 }
 
-/// The queue of one name, and what the sweeper checks in it.
+/// The queue of one name, with the state for the sweeper's checks.
 pub(super) struct NameQueue<J: Joinable> {
-    pub(super) queue: LocalQueue<Slot<J>, J>,
+    pub(super) queue: LocalQueue<TaskSlot<J>, J>,
     /// Tasks that were offered their turn. Some may have taken it since.
-    pub(super) offers: Vec<NextTask<Slot<J>>>,
+    pub(super) offers: Vec<NextTask<TaskSlot<J>>>,
     /// How often the sweeper is to check the requests in flight, although no task waits.
     pub(super) checks: u8,
 }
@@ -44,11 +44,11 @@ pub(super) struct NameQueue<J: Joinable> {
 #[must_use]
 pub(in crate::core) struct Successor<'a, J: Joinable> {
     shard: MutexGuard<'a, Shard<J>>,
-    task: NextTask<Slot<J>>,
+    task: NextTask<TaskSlot<J>>,
 }
 
 /// The role of a claim that is no longer outstanding, and the release that tasks waited for.
-type Ended<'a> = (ClaimRole, Option<&'a Arc<PendingRelease>>);
+type EndedClaim<'a> = (ClaimRole, Option<&'a Arc<PendingRelease>>);
 
 impl<J: Joinable> LocalQueues<J> {
     pub(in crate::core) fn new(clock: Clock) -> Self {
@@ -66,18 +66,18 @@ impl<J: Joinable> LocalQueues<J> {
         name: &LockName,
         terms: &Arc<LockTerms>,
         wait: WaitUntil,
-    ) -> Admission<Slot<J>, J::Joined> {
+    ) -> QueueAnswer<TaskSlot<J>, J::Joined> {
         let now = || self.clock.now();
         let mut shard = self.shard(name);
         let Shard { queues, contended } = &mut *shard;
         let known = match queues.entry(name.clone()) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(free) => {
-                return Admission::Drive(free.insert(NameQueue::default()).queue.drive_right(terms, now));
+                return QueueAnswer::Drive(free.insert(NameQueue::default()).queue.drive_right(terms, now));
             }
         };
         let admission = known.queue.enqueue(terms, wait, now, Arc::default);
-        if let Admission::Queued { .. } = admission {
+        if let QueueAnswer::Queued { .. } = admission {
             known.begin_checks(self.clock);
             // The server may be back long before the janitor's next request.
             known.queue.releases.iter().for_each(|release| release.retry_now());
@@ -125,8 +125,8 @@ impl<J: Joinable> LocalQueues<J> {
         Some(Successor { shard, task })
     }
 
-    /// Ends the part of a ticket. A claim that is left goes to the next task in line if it asks for the same; otherwise the
-    /// claim is returned, and stays outstanding until its release is answered.
+    /// Ends the part of a ticket. A claim that is left goes to the next task in line if it asks for the same; otherwise
+    /// the claim is returned, and stays outstanding until its release is answered.
     pub(in crate::core) fn pass_on(
         &self,
         name: &LockName,
@@ -215,8 +215,8 @@ impl<J: Joinable> LocalQueues<J> {
         }
     }
 
-    /// The reason why it did not become the turn of a task in time: another task, or a release that alone keeps the name
-    /// closed.
+    /// The reason why it did not become the turn of a task in time: another task, or a release that alone keeps the
+    /// name closed.
     pub(in crate::core) fn blocker(
         &self,
         name: &LockName,
@@ -233,7 +233,7 @@ impl<J: Joinable> LocalQueues<J> {
     }
 
     /// Gives every task in line its turn whose turn it is, now that `ended` is over. Forgets a name that no task needs.
-    fn wake_all(&self, name: &LockName, mut ended: Option<Ended<'_>>) {
+    fn wake_all(&self, name: &LockName, mut ended: Option<EndedClaim<'_>>) {
         loop {
             let (woken, drained) = {
                 let mut shard = self.shard(name);
@@ -277,7 +277,7 @@ impl<J: Joinable> Successor<'_, J> {
 
 impl<J: Joinable> NameQueue<J> {
     /// Carries a decision out. Returns `None` if it was no task's turn, else the waker to wake, if there is one.
-    fn carry_out(&mut self, handoff: Handoff<Slot<J>, J::Joined>) -> Option<Option<Waker>> {
+    fn carry_out(&mut self, handoff: Handoff<TaskSlot<J>, J::Joined>) -> Option<Option<Waker>> {
         match handoff {
             Handoff::Pass { to, held } => Some(self.offer(to, Turn::Pass(held))),
             Handoff::Drive { to, right } => Some(self.offer(to, Turn::Drive(right))),
@@ -286,7 +286,7 @@ impl<J: Joinable> NameQueue<J> {
     }
 
     /// Offers the turn to a task that was removed from the waiting ones. Returns the waker to wake.
-    fn offer(&mut self, to: NextTask<Slot<J>>, turn: Turn<J::Joined>) -> Option<Waker> {
+    fn offer(&mut self, to: NextTask<TaskSlot<J>>, turn: Turn<J::Joined>) -> Option<Waker> {
         let waker = to.waiter.slot.offer(turn);
         // Only when the vector would grow: most turns are taken at once.
         if self.offers.len() == self.offers.capacity() {

@@ -4,10 +4,11 @@
 //! drive. Readers share one claim for as long as it may be passed on. Permits have a claim each.
 //!
 //! [`LocalQueue`] only decides: each event goes in as a method call, and the decision comes out as a value. It sends
-//! nothing, wakes no task and reads no clock, so that `walk` can try every order of events. [`LocalQueues`] has the mutexes
-//! and carries the decisions out: it puts each turn into the slot of its task and wakes that task. Neither of them calls
-//! code of `background`, `held` or `acquire`.
+//! nothing, wakes no task and reads no clock, so that `walk` can try every order of events. [`LocalQueues`] has the
+//! mutexes and carries the decisions out: it puts each turn into the slot of its task and wakes that task. Neither of
+//! them uses `background`, `held` or `acquire`. Of a held claim they see only [`Joinable`], which two reads implement.
 
+mod handoff;
 mod in_flight;
 mod local_queues;
 mod outstanding;
@@ -22,6 +23,8 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
+use self::handoff::Handoff;
+pub(super) use self::handoff::{DriveRight, Inherited, LocalBlocker, QueueAnswer, Strays};
 pub(super) use self::in_flight::{Abort, Aborted, InFlight, Purpose};
 pub(super) use self::local_queues::LocalQueues;
 pub(super) use self::outstanding::ClaimRole;
@@ -92,61 +95,6 @@ pub(super) struct NextTask<S> {
     waiter: Waiter<S>,
 }
 
-/// The right to drive the claim of a name at the server. It counts as outstanding, so it must be used or handed back.
-#[must_use]
-#[cfg_attr(test, derive(Clone))]
-pub(crate) struct DriveRight {
-    pub(super) role: ClaimRole,
-    pub(super) inherited: Inherited,
-    /// Notified when the readers of this client are done that hold an older claim.
-    pub(super) readers: Option<Arc<Notify>>,
-}
-
-/// The remains of a task that gave up: its claim, for the next task to go on with.
-#[derive(Clone, Default)]
-pub(crate) struct Inherited {
-    pub(crate) claim: Option<Arc<Claim>>,
-    pub(crate) strays: Strays,
-}
-
-/// Until when requests of a claim whose replies are missing may still arrive and take effect, if there are any.
-pub(crate) type Strays = Option<Moment>;
-
-/// The decision about the next task in line.
-#[must_use]
-pub(super) enum Handoff<S, H> {
-    /// The task receives the held claim.
-    Pass { to: NextTask<S>, held: H },
-    /// The task must get the lock from the server.
-    Drive { to: NextTask<S>, right: DriveRight },
-    /// It is no task's turn.
-    Nothing,
-}
-
-/// The decision about a task that asks for the lock.
-#[must_use]
-pub(super) enum Admission<S, H> {
-    /// It must get the lock from the server.
-    Drive(DriveRight),
-    /// It holds together with a guard of its owner, or with other readers.
-    Join(H),
-    /// It waits in line.
-    Queued { arrival: u64, slot: S },
-    /// It does not wait, and other tasks have the lock or come before it.
-    Busy(LocalBlocker),
-    /// It does not wait, and only this release keeps it from asking.
-    Closed(Arc<PendingRelease>),
-}
-
-/// The reason why a task of this client is in the way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LocalBlocker {
-    /// It holds the lock.
-    Holder,
-    /// It waits for the lock, or asks the server for it.
-    Waiter,
-}
-
 impl<S, J> Default for LocalQueue<S, J> {
     fn default() -> Self {
         Self {
@@ -170,24 +118,24 @@ impl<S, J: Joinable> LocalQueue<S, J> {
         wait: WaitUntil,
         now: impl Fn() -> Moment,
         new_slot: impl FnOnce() -> S,
-    ) -> Admission<S, J::Joined>
+    ) -> QueueAnswer<S, J::Joined>
     where
         S: Clone,
     {
         if let Some(held) = self.nested_by(terms) {
-            return Admission::Join(held);
+            return QueueAnswer::Join(held);
         }
         if self.waiting.is_empty()
             && let Some(held) = self.joined_by(terms, &now)
         {
-            return Admission::Join(held);
+            return QueueAnswer::Join(held);
         }
         let is_admitted = match wait {
             WaitUntil::Never => self.admits_try(terms.mode),
             _ => self.waiting.is_empty() && self.outstanding.admits(terms.mode),
         };
         if is_admitted {
-            return Admission::Drive(self.drive_right(terms, now));
+            return QueueAnswer::Drive(self.drive_right(terms, now));
         }
         if wait == WaitUntil::Never {
             return self.refuse_try(terms.mode);
@@ -195,7 +143,7 @@ impl<S, J: Joinable> LocalQueue<S, J> {
         let slot = new_slot();
         self.arrivals += 1;
         self.waiting.insert(self.arrivals, Waiter { terms: terms.clone(), slot: slot.clone() });
-        Admission::Queued { arrival: self.arrivals, slot }
+        QueueAnswer::Queued { arrival: self.arrivals, slot }
     }
 
     /// The right to drive, for a task that the outstanding claims admit.
@@ -223,12 +171,12 @@ impl<S, J: Joinable> LocalQueue<S, J> {
         is_in_order && self.outstanding.admits_try(mode)
     }
 
-    /// The answer to a task that does not wait and must not ask the server now. If it would only have to wait for a release,
-    /// then so do the tasks before it.
-    fn refuse_try(&self, mode: Mode) -> Admission<S, J::Joined> {
+    /// The answer to a task that does not wait and must not ask the server now. If it would only have to wait for a
+    /// release, then so do the tasks before it.
+    fn refuse_try(&self, mode: Mode) -> QueueAnswer<S, J::Joined> {
         match self.releases.first().filter(|_| self.without_releases().admits_try(mode)) {
-            Some(release) => Admission::Closed(release.clone()),
-            None => Admission::Busy(self.blocker()),
+            Some(release) => QueueAnswer::Closed(release.clone()),
+            None => QueueAnswer::Busy(self.blocker()),
         }
     }
 
@@ -242,8 +190,8 @@ impl<S, J: Joinable> LocalQueue<S, J> {
         let shared = self.shared.as_ref().filter(|_| self.outstanding.is_only_read())?;
         let reads = shared.reads.as_ref().filter(|reads| terms.agrees_with(&reads.terms))?;
         let now = now();
-        // Joined last: if the share were dropped here, it might be the last one, and its release would need the queue that
-        // is locked now.
+        // Joined last: if the share were dropped here, it might be the last one, and its release would need the queue
+        // that is locked now.
         if now < reads.until && shared.held.is_certain_at(now) { shared.held.join() } else { None }
     }
 
@@ -263,7 +211,8 @@ impl<S, J: Joinable> LocalQueue<S, J> {
         }
     }
 
-    /// An exclusive claim is free again, and may be passed on. Removes the first task in line if it can hold that claim.
+    /// An exclusive claim is free again, and may be passed on. Removes the first task in line if it can hold that
+    /// claim.
     fn pass(&mut self, held: &HeldTerms<'_>) -> Option<NextTask<S>> {
         self.first_if(|terms| terms.could_hold(held))
     }
@@ -296,8 +245,8 @@ impl<S, J: Joinable> LocalQueue<S, J> {
         handoffs
     }
 
-    /// The claim of a reader was granted. The readers behind it hold with it, up to the first task that asks for something
-    /// else: [`LocalQueue::wake_next`] decides about each.
+    /// The claim of a reader was granted. The readers behind it hold with it, up to the first task that asks for
+    /// something else: [`LocalQueue::wake_next`] decides about each.
     fn share_with_readers(&mut self, claim: &Arc<Claim>, held: J, reads: Option<ReadWindow>) {
         self.outstanding.remove(ClaimRole::RequestingRead);
         self.outstanding.add(ClaimRole::Reading);
@@ -314,8 +263,8 @@ impl<S, J: Joinable> LocalQueue<S, J> {
         self.stalled.insert(task.arrival, task.waiter);
     }
 
-    /// A stalled task is polled again. It returns to its old place in line, or shares the claim of its owner's guard, which
-    /// may wait for this task.
+    /// A stalled task is polled again. It returns to its old place in line, or shares the claim of its owner's guard,
+    /// which may wait for this task.
     fn requeue(&mut self, arrival: u64) -> Handoff<S, J::Joined> {
         let Some(waiter) = self.stalled.remove(&arrival) else { return Handoff::Nothing };
         match self.nested_by(&waiter.terms) {

@@ -1,22 +1,22 @@
-//! Which claims of one client are out on one name, and who may ask beside them.
+//! The outstanding claims of one client on one name, and the modes that may be requested beside them.
 
 use crate::engine::Mode;
 
-/// What a claim of this client counts as.
+/// How a claim of this client counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClaimRole {
-    /// Exclusive, or a writer: nobody may hold beside it.
+    /// Exclusive, or a writer: no other claim may be held beside it.
     Exclusive,
     /// A reader that does not hold yet.
     RequestingRead,
-    /// A reader that holds, or gives back.
+    /// A reader that holds, or releases.
     Reading,
-    /// One of so many permits.
+    /// One of `of` permits.
     Permit { of: u32 },
 }
 
 impl ClaimRole {
-    /// A task that is about to ask.
+    /// The role of a claim that is about to be sent.
     pub(crate) fn requesting(mode: Mode) -> Self {
         match mode {
             Mode::Exclusive | Mode::Write => Self::Exclusive,
@@ -25,7 +25,7 @@ impl ClaimRole {
         }
     }
 
-    /// A claim that holds.
+    /// The role of a claim that is held.
     pub(crate) fn holding(mode: Mode) -> Self {
         match Self::requesting(mode) {
             Self::RequestingRead => Self::Reading,
@@ -34,15 +34,15 @@ impl ClaimRole {
     }
 }
 
-/// The claims of one client that are out on one name: asked for, held, or being given back. The engine says who holds;
-/// this only says for whom it is worth asking.
+/// The claims of one client on one name that are requested, held, or being released. The engine decides which claim is
+/// granted; these counts only decide which claims are worth sending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outstanding {
     exclusive: u32,
     requesting_reads: u32,
     reading: u32,
     permits: u32,
-    /// The number that the first of these permits named.
+    /// The number of permits that the first of these claims named.
     of: u32,
 }
 
@@ -92,18 +92,18 @@ impl Outstanding {
         }
     }
 
-    /// Whether nobody of this client stands in a reader's way.
+    /// Whether no claim of this client is in a reader's way.
     fn lets_read(&self) -> bool {
         self.exclusive + self.permits == 0
     }
 
-    /// Whether all that is out was granted to readers: whoever comes now overtakes nobody by reading too.
+    /// Whether all outstanding claims were granted to readers. Another reader then overtakes no task.
     pub(crate) fn is_only_read(&self) -> bool {
         self.is_read() && self.lets_read() && self.requesting_reads == 0
     }
 
-    /// Whether another task may ask now. A writer asks while others read, so that readers elsewhere let it pass; and a wrong
-    /// number of permits is for the engine to refuse.
+    /// Whether another task may ask now. A writer asks while others read, so that readers of other clients let it pass.
+    /// A wrong number of permits is left to the engine to refuse.
     pub(crate) fn admits(&self, mode: Mode) -> bool {
         match mode {
             _ if self.is_empty() => true,

@@ -1,4 +1,5 @@
-//! A claim that belongs to no task any more, and whose release is not answered yet, as other tasks of the client see it.
+//! A claim that belongs to no task any more, and whose release is not answered yet, as other tasks of the client see
+//! it.
 //!
 //! The name stays closed until the release is answered (C10). A task that only tries must not report this as
 //! "held by another": it has the release repeated at once, and reports the error if it fails again.

@@ -1,5 +1,5 @@
-//! The checks of the sweeper in the queue of a name: turns that were offered and not taken, and requests that other tasks
-//! wait for.
+//! The checks of the sweeper in the queue of a name: turns that were offered and not taken, and requests that other
+//! tasks wait for.
 
 use std::sync::Arc;
 
@@ -46,9 +46,9 @@ impl<J: Joinable> LocalQueues<J> {
 }
 
 impl<J: Joinable> NameQueue<J> {
-    /// Called for a task that needs the lock. The requests in flight are then checked until an untended one is taken over,
-    /// even if no task waits at the time: this one may only try, or wait for less than the interval. Returns whether there
-    /// is anything to check.
+    /// Called for a task that needs the lock. The requests in flight are then checked until an untended one is taken
+    /// over, even if no task waits at the time: this one may only try, or wait for less than the interval. Returns
+    /// whether there is anything to check.
     pub(super) fn begin_checks(&mut self, clock: Clock) -> bool {
         let is_checked =
             !clock.lives_in_the_runtime() && self.queue.in_flight.iter().any(|request| request.is_active());

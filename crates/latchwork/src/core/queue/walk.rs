@@ -18,29 +18,29 @@ const WINDOW_END: u64 = 2_000;
 
 /// The wishes of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Kind {
+struct TaskKind {
     mode: Mode,
     has_owner: bool,
 }
 
-const KINDS: [Kind; 5] = [
-    Kind { mode: Mode::Exclusive, has_owner: false },
-    Kind { mode: Mode::Exclusive, has_owner: true },
-    Kind { mode: Mode::Write, has_owner: false },
-    Kind { mode: Mode::Read, has_owner: false },
-    Kind { mode: Mode::Permit { of: 2 }, has_owner: false },
+const KINDS: [TaskKind; 5] = [
+    TaskKind { mode: Mode::Exclusive, has_owner: false },
+    TaskKind { mode: Mode::Exclusive, has_owner: true },
+    TaskKind { mode: Mode::Write, has_owner: false },
+    TaskKind { mode: Mode::Read, has_owner: false },
+    TaskKind { mode: Mode::Permit { of: 2 }, has_owner: false },
 ];
 
 /// A claim that was sent: whose kind it has, and whether its task only tried.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
-    kind: Kind,
+struct SentClaim {
+    kind: TaskKind,
     is_try: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Offer {
-    Drive { role: ClaimRole, inherited: Option<Sent> },
+    Drive { role: ClaimRole, inherited: Option<SentClaim> },
     Pass { claim: usize },
 }
 
@@ -54,7 +54,7 @@ enum Task {
     Driving {
         role: ClaimRole,
         is_try: bool,
-        inherited: Option<Sent>,
+        inherited: Option<SentClaim>,
     },
     Holding {
         claim: usize,
@@ -65,7 +65,7 @@ enum Task {
 /// A claim of this client at the server, which was granted or is being released.
 #[derive(Clone, Debug)]
 struct RemoteClaim {
-    kind: Kind,
+    kind: TaskKind,
     role: ClaimRole,
     guards: usize,
     /// Its release, if tasks that try were told of it.
@@ -99,7 +99,7 @@ impl Joinable for Handle {
 
 #[derive(Clone)]
 struct World {
-    kinds: [Kind; TASKS],
+    kinds: [TaskKind; TASKS],
     queue: LocalQueue<usize, Handle>,
     tasks: [Task; TASKS],
     claims: Vec<Option<RemoteClaim>>,
@@ -112,7 +112,7 @@ struct World {
 
 /// How often each end was reached.
 #[derive(Default)]
-struct Seen {
+struct WalkCounts {
     states: usize,
     passed: usize,
     joined: usize,
@@ -120,7 +120,7 @@ struct Seen {
     closed: usize,
 }
 
-fn terms(kind: Kind) -> Arc<LockTerms> {
+fn terms(kind: TaskKind) -> Arc<LockTerms> {
     Arc::new(LockTerms {
         mode: kind.mode,
         owner: kind.has_owner.then(|| crate::OwnerId::new("me").expect("a good owner")),
@@ -135,7 +135,7 @@ fn terms(kind: Kind) -> Arc<LockTerms> {
     })
 }
 
-fn claim(sent: Sent) -> Arc<Claim> {
+fn claim(sent: SentClaim) -> Arc<Claim> {
     let terms = terms(sent.kind);
     Arc::new(Claim {
         name: LockName::new("a").expect("a good name"),
@@ -152,7 +152,7 @@ fn claim(sent: Sent) -> Arc<Claim> {
 }
 
 impl World {
-    fn new(kinds: [Kind; TASKS]) -> Self {
+    fn new(kinds: [TaskKind; TASKS]) -> Self {
         let queue = LocalQueue::default();
         Self {
             kinds,
@@ -170,7 +170,7 @@ impl World {
     }
 
     /// Every state that one event leads to.
-    fn next(&self, seen: &mut Seen) -> Vec<Self> {
+    fn next(&self, counts: &mut WalkCounts) -> Vec<Self> {
         let mut worlds = Vec::new();
         let mut add = |event: &mut dyn FnMut(&mut Self)| {
             let mut world = self.clone();
@@ -190,7 +190,7 @@ impl World {
             match *task {
                 Task::Absent => {
                     for wait in [WaitUntil::Never, WaitUntil::Forever] {
-                        add(&mut |world| world.enqueue(index, wait, seen));
+                        add(&mut |world| world.enqueue(index, wait, counts));
                     }
                 }
                 Task::Waiting(arrival) => add(&mut |world| {
@@ -198,17 +198,17 @@ impl World {
                     world.is_waking |= world.queue.cancel(arrival);
                 }),
                 Task::Offered(arrival, offer) => {
-                    add(&mut |world| world.take(index, offer, seen));
+                    add(&mut |world| world.take(index, offer, counts));
                     add(&mut |world| {
                         world.tasks[index] = Task::Gone;
-                        world.hand_back(offer, seen);
+                        world.hand_back(offer, counts);
                     });
                     // Twice untaken at a check of the sweeper.
                     add(&mut |world| {
                         world.tasks[index] = Task::Stalled(arrival);
                         let waiter = Waiter { terms: terms(world.kinds[index]), slot: index };
                         world.queue.stall(NextTask { arrival, waiter });
-                        world.hand_back(offer, seen);
+                        world.hand_back(offer, counts);
                     });
                 }
                 Task::Stalled(arrival) => {
@@ -229,15 +229,15 @@ impl World {
                         add(&mut |world| world.grant(index));
                     }
                     // It gives up, before or after its claim was sent.
-                    let sent = inherited.unwrap_or(Sent { kind, is_try });
+                    let sent = inherited.unwrap_or(SentClaim { kind, is_try });
                     add(&mut |world| {
                         world.tasks[index] = Task::Gone;
-                        world.hand_back(Offer::Drive { role, inherited: Some(sent) }, seen);
+                        world.hand_back(Offer::Drive { role, inherited: Some(sent) }, counts);
                     });
                     if inherited.is_none() {
                         add(&mut |world| {
                             world.tasks[index] = Task::Gone;
-                            world.hand_back(Offer::Drive { role, inherited: None }, seen);
+                            world.hand_back(Offer::Drive { role, inherited: None }, counts);
                         });
                     }
                     // Its claim is taken over by the sweeper, and the task queues again.
@@ -253,7 +253,7 @@ impl World {
                     for may_pass in [true, false] {
                         add(&mut |world| {
                             world.tasks[index] = Task::Gone;
-                            world.release_share(claim, may_pass, seen);
+                            world.release_share(claim, may_pass, counts);
                         });
                     }
                 }
@@ -279,7 +279,7 @@ impl World {
         worlds
     }
 
-    fn enqueue(&mut self, index: usize, wait: WaitUntil, seen: &mut Seen) {
+    fn enqueue(&mut self, index: usize, wait: WaitUntil, counts: &mut WalkCounts) {
         let kind = self.kinds[index];
         let (terms, now) = (terms(kind), self.moment());
         let modes: Vec<_> = self.queue.waiting.values().map(|waiter| waiter.terms.mode).collect();
@@ -287,36 +287,36 @@ impl World {
         let admission = if is_empty {
             // As in `LocalQueues`, where the first task finds no entry.
             self.queue = LocalQueue::default();
-            Admission::Drive(self.queue.drive_right(&terms, || now))
+            QueueAnswer::Drive(self.queue.drive_right(&terms, || now))
         } else {
             self.queue.enqueue(&terms, wait, || now, || index)
         };
         let is_try = wait == WaitUntil::Never;
         self.tasks[index] = match admission {
-            Admission::Drive(right) => {
+            QueueAnswer::Drive(right) => {
                 let is_reading_try = is_try && kind.mode == Mode::Read;
                 let in_order =
                     modes.is_empty() || is_reading_try && modes.iter().all(|mode| *mode == Mode::Read);
                 assert!(in_order, "a task asks before tasks that came earlier");
                 Task::Driving { role: right.role, is_try, inherited: None }
             }
-            Admission::Join(claim) => {
+            QueueAnswer::Join(claim) => {
                 assert!(modes.is_empty() || kind.has_owner, "a reader overtakes a task that waits");
-                seen.joined += 1;
+                counts.joined += 1;
                 self.join(claim);
                 Task::Holding { claim }
             }
-            Admission::Queued { arrival, .. } => {
+            QueueAnswer::Queued { arrival, .. } => {
                 assert!(!is_try, "a try waits");
                 Task::Waiting(arrival)
             }
-            Admission::Busy(_) => {
+            QueueAnswer::Busy(_) => {
                 assert!(is_try, "a task that waits is refused");
                 Task::Gone
             }
-            Admission::Closed(release) => {
+            QueueAnswer::Closed(release) => {
                 assert!(self.queue.releases.iter().any(|known| Arc::ptr_eq(known, &release)));
-                seen.closed += 1;
+                counts.closed += 1;
                 Task::Gone
             }
         };
@@ -324,6 +324,8 @@ impl World {
 
     fn join(&mut self, claim: usize) {
         let claim = self.claims[claim].as_mut().expect("a claim that is held");
+        let [exclusive, ..] = self.queue.outstanding.counts();
+        assert!(exclusive == 0 || claim.kind.has_owner, "a reader joins while a writer asks");
         assert!(claim.guards > 0, "a task joins a claim that is being released");
         claim.guards += 1;
     }
@@ -343,8 +345,8 @@ impl World {
             }
             Handoff::Drive { to, right } => {
                 let inherited = right.inherited.claim.map(|claim| {
-                    let kind = Kind { mode: claim.mode, has_owner: claim.owner.is_some() };
-                    Sent { kind, is_try: claim.wait_lease.is_zero() }
+                    let kind = TaskKind { mode: claim.mode, has_owner: claim.owner.is_some() };
+                    SentClaim { kind, is_try: claim.wait_lease.is_zero() }
                 });
                 self.offer(&to, Offer::Drive { role: right.role, inherited });
             }
@@ -364,10 +366,10 @@ impl World {
     }
 
     /// The task takes its turn.
-    fn take(&mut self, index: usize, offer: Offer, seen: &mut Seen) {
+    fn take(&mut self, index: usize, offer: Offer, counts: &mut WalkCounts) {
         self.tasks[index] = match offer {
             Offer::Drive { role, inherited } => {
-                seen.inherited += usize::from(inherited.is_some());
+                counts.inherited += usize::from(inherited.is_some());
                 Task::Driving { role, is_try: false, inherited }
             }
             Offer::Pass { claim } => {
@@ -378,7 +380,7 @@ impl World {
         };
     }
 
-    fn hand_back(&mut self, offer: Offer, seen: &mut Seen) {
+    fn hand_back(&mut self, offer: Offer, counts: &mut WalkCounts) {
         match offer {
             Offer::Drive { role, inherited: Some(sent) } => {
                 let left = Inherited { claim: Some(claim(sent)), strays: None };
@@ -391,12 +393,12 @@ impl World {
                 self.queue.ended(role, None);
                 self.is_waking = true;
             }
-            Offer::Pass { claim } => self.release_share(claim, true, seen),
+            Offer::Pass { claim } => self.release_share(claim, true, counts),
         }
     }
 
     /// Whether the server grants a claim beside the others of this client.
-    fn server_admits(&self, kind: Kind) -> bool {
+    fn server_admits(&self, kind: TaskKind) -> bool {
         let mut claims = self.claims.iter().flatten().map(|claim| claim.kind.mode);
         match kind.mode {
             Mode::Exclusive | Mode::Write => claims.next().is_none(),
@@ -426,7 +428,7 @@ impl World {
         let id = self.insert(RemoteClaim { kind, role, guards: 1, announced: None });
         self.tasks[index] = Task::Holding { claim: id };
         let handle = Handle { claim: id, is_held: true, is_certain: true };
-        let claim = claim(Sent { kind, is_try: false });
+        let claim = claim(SentClaim { kind, is_try: false });
         if kind.mode == Mode::Read {
             let until = Moment::from_micros(WINDOW_END);
             self.queue.share_with_readers(
@@ -443,7 +445,7 @@ impl World {
     }
 
     /// A guard is dropped; the last one passes the claim on, or releases it.
-    fn release_share(&mut self, id: usize, may_pass: bool, seen: &mut Seen) {
+    fn release_share(&mut self, id: usize, may_pass: bool, counts: &mut WalkCounts) {
         let remote = self.claims[id].as_mut().expect("a claim that is held");
         remote.guards -= 1;
         if remote.guards > 0 {
@@ -453,18 +455,18 @@ impl World {
         if let Some(shared) = self.queue.shared.as_mut().filter(|shared| shared.held.claim == id) {
             shared.held.is_held = false;
         }
-        let claim = claim(Sent { kind, is_try: false });
+        let claim = claim(SentClaim { kind, is_try: false });
         let (lease, pass_for) = (terms(kind).lease, terms(kind).pass_for);
         let held = HeldTerms { claim: &claim, lease, pass_for, has_token: true };
         if may_pass && let Some(to) = self.queue.pass(&held) {
-            seen.passed += 1;
+            counts.passed += 1;
             self.claims[id].as_mut().expect("it was just there").guards = 1;
             self.offer(&to, Offer::Pass { claim: id });
         }
     }
 
     /// A claim without a task is released.
-    fn begin_release(&mut self, kind: Kind, role: ClaimRole) {
+    fn begin_release(&mut self, kind: TaskKind, role: ClaimRole) {
         self.insert(RemoteClaim { kind, role, guards: 0, announced: None });
     }
 
@@ -502,6 +504,9 @@ impl World {
             let is_stalled = self.queue.stalled.values().filter(|waiter| waiter.slot == task).count();
             assert_eq!(is_waiting, usize::from(matches!(self.tasks[task], Task::Waiting(_))));
             assert_eq!(is_stalled, usize::from(matches!(self.tasks[task], Task::Stalled(_))));
+        }
+        for waiter in self.queue.waiting.values() {
+            assert_eq!(self.queue.nested_by(&waiter.terms), None, "an owner waits for itself");
         }
         if let Some(first) = self.queue.waiting.values().next()
             && !self.is_waking
@@ -558,31 +563,31 @@ impl Task {
 }
 
 /// Visits every state that can be reached.
-fn walk(kinds: [Kind; TASKS], seen: &mut Seen) {
+fn walk(kinds: [TaskKind; TASKS], counts: &mut WalkCounts) {
     let mut known = BTreeSet::new();
     let mut pending = vec![World::new(kinds)];
     while let Some(world) = pending.pop() {
-        for next in world.next(seen) {
+        for next in world.next(counts) {
             next.check();
             if known.insert(next.key()) {
                 pending.push(next);
             }
         }
     }
-    seen.states += known.len();
+    counts.states += known.len();
 }
 
 #[test]
 fn no_order_of_events_loses_a_wake_up_or_lets_a_task_overtake() {
-    let mut seen = Seen::default();
+    let mut counts = WalkCounts::default();
     for first in 0..KINDS.len() {
         for second in first..KINDS.len() {
             for third in second..KINDS.len() {
-                walk([KINDS[first], KINDS[second], KINDS[third]], &mut seen);
+                walk([KINDS[first], KINDS[second], KINDS[third]], &mut counts);
             }
         }
     }
-    let Seen { states, passed, joined, inherited, closed } = seen;
+    let WalkCounts { states, passed, joined, inherited, closed } = counts;
     println!("{states} states: {passed} passed, {joined} joined, {inherited} inherited, {closed} closed");
     assert!(
         [passed, joined, inherited, closed].iter().all(|count| *count > 100),

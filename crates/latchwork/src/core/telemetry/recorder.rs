@@ -1,5 +1,5 @@
-//! The spans, events and metrics of the core, for `tracing` and `metrics`. Names of locks go into spans and events, never
-//! into labels.
+//! The spans, events and metrics of the core, for `tracing` and `metrics`. Names of locks go into spans and events,
+//! never into labels.
 //!
 //! The hot counters are registered once per client: a recorder must be installed before the client is made.
 
@@ -111,7 +111,7 @@ impl TelemetryRecorder {
     /// A guard was released or dropped, after this long.
     pub(crate) fn held(&self, claim: &Claim, held: Duration) {
         self.hold.record(held);
-        debug!(lock = claim.name.as_str(), engine = self.engine, ?held, "let go");
+        debug!(lock = claim.name.as_str(), engine = self.engine, ?held, "released");
     }
 
     /// An operator revoked a lock, or tried to.
