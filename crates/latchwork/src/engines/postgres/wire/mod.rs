@@ -1,7 +1,7 @@
 //! The part of PostgreSQL's protocol that session locks need: prepared statements with parameters, pipelined.
 //!
 //! Session locks use a few long-lived connections with small messages. The driver that rows use connects and
-//! authenticates here as well, but does no more: through it a request would take half as long again.
+//! authenticates here as well, but does no more: through it a request would cost half as much again.
 
 mod login;
 mod message;
