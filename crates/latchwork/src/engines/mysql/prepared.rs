@@ -16,7 +16,7 @@ use super::inserts;
 use super::options::{Options, Scheme};
 use super::statements::{Text, create_tables};
 use super::wire::{Batch, PendingResponse, Reply, StatementId, WireError, WireResult};
-use crate::engines::sql::{Query, QueryResult, SqlValue, Statement};
+use crate::engines::sql::{Query, QueryResult, SqlValue, Statement, StatementMap};
 use crate::{Effect, Error, ErrorKind, Result};
 
 /// Beginning and end of a transaction. A client that is stopped within must not block a lock: MariaDB was told so with the session,
@@ -30,16 +30,16 @@ const BESIDE_A_VALUE: usize = 1024;
 /// A connection that knows every statement.
 pub(super) struct PreparedConnection {
     connection: Connection,
-    /// Those of a scheme, in the order of their numbers.
-    statements: Statements,
+    /// The statements of the scheme.
+    statements: Statements<Statement>,
     /// Statements of a sweep, each prepared when it is first used. The user may lack the right to delete, and
     /// must be able to lock all the same.
-    of_sweep: [OnceCell<(Text, StatementId)>; Statement::OF_SWEEP.len()],
+    of_sweep: StatementMap<Statement, OnceCell<(Text, StatementId)>>,
     /// Those of cells, once somebody uses them.
     of_cells: OnceCell<ForCells>,
 }
 
-type Statements = Vec<(Text, StatementId)>;
+type Statements<S> = StatementMap<S, (Text, StatementId)>;
 
 /// Held while the statements are prepared. If that is cancelled, the connection is closed at once. Otherwise it
 /// would stay until every statement sent on it had waited for its locks.
@@ -52,7 +52,7 @@ impl Drop for OpeningGuard<'_> {
 }
 
 struct ForCells {
-    statements: Statements,
+    statements: Statements<CellStatement>,
     /// The longest that the server lets anybody send, in bytes.
     longest: usize,
 }
@@ -68,7 +68,7 @@ impl PreparedConnection {
         let table = &options.table;
         let texts = statements_used(&options)
             .iter()
-            .map(|statement| Text::of(*statement, options.scheme, table))
+            .map(|statement| (*statement, Text::of(*statement, options.scheme, table)))
             .collect();
         let tables = match options.scheme {
             Scheme::Row => create_tables(table).to_vec(),
@@ -78,7 +78,9 @@ impl PreparedConnection {
         };
         let statements = prepare_or_make(&connection, texts, &tables, grants::of_locks).await?;
         std::mem::forget(opening);
-        Ok(Self { connection, statements, of_sweep: Default::default(), of_cells: OnceCell::new() })
+        let of_sweep =
+            Statement::OF_SWEEP.into_iter().map(|statement| (statement, OnceCell::new())).collect();
+        Ok(Self { connection, statements, of_sweep, of_cells: OnceCell::new() })
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -176,7 +178,7 @@ impl PreparedConnection {
             );
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let (text, prepared) = &statements[statement as usize];
+        let (text, prepared) = statements.get(statement).expect("all statements on cells are prepared");
         let asked = self.connection.execute(*prepared, &text.params(values));
         match self.connection.answer(asked).await {
             Err(error) => Err(self.connection.with_grants(error, grants::of_cells).await),
@@ -186,8 +188,7 @@ impl PreparedConnection {
 
     /// The slot of a sweep's statement. `None`: it is not a statement of a sweep.
     fn of_sweep(&self, statement: Statement) -> Option<&OnceCell<(Text, StatementId)>> {
-        let number = (statement as usize).checked_sub(Statement::OF_SWEEP[0] as usize)?;
-        self.of_sweep.get(number)
+        self.of_sweep.get(statement)
     }
 
     async fn prepare_sweeps(&self, queries: &[Query]) -> Result<()> {
@@ -262,10 +263,7 @@ impl PreparedConnection {
     fn add(&self, batch: &mut Batch, query: &Query) {
         let (text, statement) = match self.of_sweep(query.statement).and_then(OnceCell::get) {
             Some(of_sweep) => of_sweep,
-            None => {
-                let first = statements_used(self.connection.options())[0];
-                &self.statements[query.statement as usize - first as usize]
-            }
+            None => self.statements.get(query.statement).expect("all statements of the scheme are prepared"),
         };
         batch.execute(*statement, &text.params(&query.values));
     }
@@ -291,12 +289,12 @@ fn statements_used(options: &Options) -> &'static [Statement] {
 
 /// Prepares statements; makes their tables if they are missing. `sql` is for an administrator, if this user may
 /// not.
-async fn prepare_or_make(
+async fn prepare_or_make<S>(
     connection: &Connection,
-    texts: Vec<Text>,
+    texts: Vec<(S, Text)>,
     tables: &[String],
     sql: fn(&Options, &Account) -> String,
-) -> Result<Statements> {
+) -> Result<Statements<S>> {
     let prepared = match prepare(connection, &texts).await {
         Err(WireError::Refused { code: code::NO_SUCH_TABLE | code::TABLE_DENIED, .. }) => {
             match make(connection, tables).await {
@@ -307,14 +305,17 @@ async fn prepare_or_make(
         prepared => prepared,
     };
     match prepared {
-        Ok(prepared) => Ok(texts.into_iter().zip(prepared).collect()),
+        Ok(prepared) => {
+            let statements = texts.into_iter().zip(prepared);
+            Ok(statements.map(|((statement, text), prepared)| (statement, (text, prepared))).collect())
+        }
         Err(wire_error) => Err(connection.with_grants(refused(&wire_error, connection.options()), sql).await),
     }
 }
 
-async fn prepare(connection: &Connection, texts: &[Text]) -> WireResult<Vec<StatementId>> {
+async fn prepare<S>(connection: &Connection, texts: &[(S, Text)]) -> WireResult<Vec<StatementId>> {
     let mut batch = Batch::default();
-    texts.iter().for_each(|text| batch.prepare(&text.sql));
+    texts.iter().for_each(|(_, text)| batch.prepare(&text.sql));
     let mut prepared = Vec::with_capacity(texts.len());
     for reply in connection.send(batch) {
         prepared.push(reply.statement_id().await?);

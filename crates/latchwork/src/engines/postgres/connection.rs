@@ -64,9 +64,9 @@ pub(super) struct Connection {
 /// The statements of a scheme.
 enum Statements {
     /// Prepared on the server.
-    Prepared(StatementMap<tokio_postgres::Statement>),
+    Prepared(StatementMap<Statement, tokio_postgres::Statement>),
     /// Sent as text each time: behind a pooler, each may run on another server connection.
-    Texts(StatementMap<String>),
+    Texts(StatementMap<Statement, String>),
 }
 
 /// Aborts the driver task when dropped.

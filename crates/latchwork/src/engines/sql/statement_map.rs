@@ -1,20 +1,24 @@
 //! A value for each of some statements.
 
-use super::statement::Statement;
-
 /// Values by statement, such as prepared statements. The look-up is linear, so the most frequent statements come
 /// first.
-#[derive(Debug, Default)]
-pub(in crate::engines) struct StatementMap<T>(Vec<(Statement, T)>);
+#[derive(Debug)]
+pub(in crate::engines) struct StatementMap<S, V>(Vec<(S, V)>);
 
-impl<T> StatementMap<T> {
-    pub(in crate::engines) fn get(&self, statement: Statement) -> Option<&T> {
+impl<S: PartialEq, V> StatementMap<S, V> {
+    pub(in crate::engines) fn get(&self, statement: S) -> Option<&V> {
         self.0.iter().find(|(known, _)| *known == statement).map(|(_, value)| value)
     }
 }
 
-impl<T> FromIterator<(Statement, T)> for StatementMap<T> {
-    fn from_iter<I: IntoIterator<Item = (Statement, T)>>(values: I) -> Self {
+impl<S, V> Default for StatementMap<S, V> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<S, V> FromIterator<(S, V)> for StatementMap<S, V> {
+    fn from_iter<I: IntoIterator<Item = (S, V)>>(values: I) -> Self {
         Self(values.into_iter().collect())
     }
 }
