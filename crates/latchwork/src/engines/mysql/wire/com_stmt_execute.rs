@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_goes_with_its_gaps_its_kinds_and_its_values() {
+    fn com_stmt_execute_has_the_null_bitmap_types_and_values() {
         let mut packet = Vec::new();
         let values = [Value::Null, Value::Int(1), Value::Bytes(vec![7; 3]), Value::Text("a".to_owned())];
         put_com_stmt_execute(&mut packet, StatementId(5), &values.each_ref().map(MysqlParam::from));

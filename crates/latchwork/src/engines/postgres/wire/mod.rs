@@ -17,6 +17,9 @@ use super::options::Options;
 use crate::engines::sql::session::Moving;
 use crate::net::pipeline::{PendingReply, Pipeline};
 
+/// Room for most requests.
+const USUAL_REQUEST: usize = 512;
+
 /// A connection. It never comes back to life: whoever finds it closed opens another. It ends when nobody has it any more.
 pub(super) struct Wire {
     pipeline: Arc<Pipeline<Talk>>,
@@ -73,12 +76,11 @@ impl Wire {
     /// # Errors
     /// It was not sent.
     fn ask(&self, put: impl FnOnce(&mut Vec<u8>) -> bool) -> Result<PendingReply<PostgresReply>, WireError> {
-        let mut request = Vec::new();
+        let mut request = Vec::with_capacity(USUAL_REQUEST);
         if !put(&mut request) {
             return Err(Talk::too_long());
         }
-        let replies = self.pipeline.send_all_kept(&request, [()]);
-        let reply = replies.and_then(|mut replies| replies.pop());
+        let reply = self.pipeline.send_kept(&request, ());
         reply.ok_or_else(|| WireError::Ended(self.pipeline.reason()))
     }
 }
