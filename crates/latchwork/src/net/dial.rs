@@ -72,28 +72,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_that_is_silent_does_not_hide_one_that_answers() {
+    async fn a_silent_address_does_not_hide_one_that_answers() {
         let (_open, open) = listen().await;
         let full = TcpSocket::new_v4().expect("a socket");
         full.bind(([127, 0, 0, 1], 0).into()).expect("a free port");
         let full = full.listen(1).expect("bound");
         let silent = full.local_addr().expect("bound");
-        // Nobody accepts these, and when there is no room left nobody answers.
-        let mut crowd = Vec::new();
+        // These are never accepted, and when the queue is full the address is silent.
+        let mut queued = Vec::new();
         while let Ok(stream) = timeout(NEXT_ADDRESS, TcpStream::connect(silent)).await {
-            crowd.push(stream.expect("there is room"));
+            queued.push(stream.expect("there is room"));
         }
         let stream = first_to_answer(&[silent, open]).await.expect("one answers");
         assert_eq!(stream.peer_addr().expect("connected"), open);
     }
 
     #[tokio::test]
-    async fn nobody_else_is_disturbed_while_the_first_answers() {
+    async fn the_second_address_is_not_tried_while_the_first_answers() {
         let ((_first, first), (second, other)) = (listen().await, listen().await);
         for _ in 0..20 {
             let stream = first_to_answer(&[first, other]).await.expect("both answer");
             assert_eq!(stream.peer_addr().expect("connected"), first);
         }
-        assert!(timeout(NEXT_ADDRESS, second.accept()).await.is_err(), "somebody came and went");
+        assert!(timeout(NEXT_ADDRESS, second.accept()).await.is_err(), "the second address was tried");
     }
 }

@@ -17,11 +17,11 @@ pub(crate) trait Closable {
 /// The connections of one client, one for each of its runtimes.
 pub(crate) struct PerRuntime<T> {
     /// Few, so not a map.
-    slots: Mutex<Vec<(runtime::Id, Slot<T>)>>,
+    slots: Mutex<Vec<(runtime::Id, RuntimeSlot<T>)>>,
 }
 
 /// The connection of a runtime, and the lock under which it is opened.
-struct Slot<T> {
+struct RuntimeSlot<T> {
     connection: Option<Arc<T>>,
     opening: Arc<tokio::sync::Mutex<()>>,
 }
@@ -76,7 +76,7 @@ impl<T: Closable> PerRuntime<T> {
             return slot.opening.clone();
         }
         let opening = Arc::<tokio::sync::Mutex<()>>::default();
-        slots.push((runtime, Slot { connection: None, opening: opening.clone() }));
+        slots.push((runtime, RuntimeSlot { connection: None, opening: opening.clone() }));
         opening
     }
 
@@ -85,7 +85,7 @@ impl<T: Closable> PerRuntime<T> {
     }
 }
 
-impl<T: Closable> Slot<T> {
+impl<T: Closable> RuntimeSlot<T> {
     fn working(&self) -> Option<&Arc<T>> {
         self.connection.as_ref().filter(|connection| !connection.is_closed())
     }

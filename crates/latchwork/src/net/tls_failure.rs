@@ -172,7 +172,7 @@ mod tests {
         };
         let name = ServerName::try_from("localhost").expect("a name");
         let (shaken, ()) = tokio::join!(TlsConnector::from(Arc::new(config)).connect(name, near), server);
-        shaken.err().expect("no handshake")
+        shaken.expect_err("no handshake")
     }
 
     #[tokio::test]

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_server_is_said() {
+    fn a_server_that_cannot_be_used_is_refused_with_the_reason() {
         let refused = |from: &str, to: &str| {
             read(&ANSWER.replace(from, to)).check("h").expect_err("refused").to_string()
         };

@@ -15,7 +15,7 @@ use crate::{Effect, Error, ErrorKind, LockName, Result};
 pub(super) struct MysqlCells(pub(super) Arc<MysqlRows>);
 
 /// The statements on cells. Each variant lists its values in their order, and then the columns of its rows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CellStatement {
     /// A cell: name. Version, value; no row if it is not set.
     Read,
@@ -28,11 +28,10 @@ pub(super) enum CellStatement {
 }
 
 impl CellStatement {
-    /// In the order of their discriminants, by which prepared statements are indexed.
     const ALL: [Self; 4] = [Self::Read, Self::ReadVersion, Self::SetFirst, Self::Write];
 
     /// The SQL of all statements.
-    pub(super) fn texts(table: &str) -> Vec<Text> {
+    pub(super) fn texts(table: &str) -> Vec<(Self, Text)> {
         let text = |statement: Self| {
             let text = match statement {
                 Self::Read => "SELECT version, value FROM {cell} WHERE name = $1 AND value IS NOT NULL",
@@ -40,7 +39,8 @@ impl CellStatement {
                 Self::SetFirst => include_str!("sql/first_cell.sql"),
                 Self::Write => include_str!("sql/write_cell.sql"),
             };
-            Text::numbered(&text.replace("{cell}", &format!("{table}_cell")).replace("{now}", NOW))
+            let text = text.replace("{cell}", &format!("{table}_cell")).replace("{now}", NOW);
+            (statement, Text::numbered(&text))
         };
         Self::ALL.map(text).into()
     }

@@ -1,4 +1,4 @@
-//! One connection with its session set up: statements with their values, many under way at once.
+//! One connection with its session set up. Statements of many tasks are outstanding at once.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -6,7 +6,9 @@ use std::sync::Arc;
 use super::failure::{code, failed, refused};
 use super::grants::Account;
 use super::options::{Options, Scheme};
-use super::wire::{Batch, MysqlParam, MysqlPipeline, PendingResponse, StatementId, WireError, WireResult};
+use super::wire::{
+    Batch, MysqlCommand, MysqlParam, MysqlPipeline, PendingResponse, StatementId, WireError, WireResult,
+};
 use crate::engines::sql::SqlValue;
 use crate::engines::sql::session::Moving;
 use crate::net::abandon::AbandonGuard;
@@ -19,8 +21,8 @@ use crate::{Error, ErrorKind, Result};
 /// neither server checks for that while it waits.
 const SESSION: &str = "SET SESSION autocommit = 1, time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES', \
                        innodb_lock_wait_timeout = 3, lock_wait_timeout = 3";
-/// A table that is shared has the times of those who share it.
-const THEIR_TIME: &str = "SET SESSION time_zone = @@GLOBAL.time_zone";
+/// A shared table has times in the time zone of the programs that share it.
+const GLOBAL_TIME_ZONE: &str = "SET SESSION time_zone = @@GLOBAL.time_zone";
 const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
 /// A client that is stopped in the middle of a transaction must not block a lock for longer than this.
 const IDLE: &str = "SET SESSION idle_transaction_timeout = 3";
@@ -67,12 +69,12 @@ impl Connection {
             Some(moving) => MysqlPipeline::open_moving(&options.login, moving).await?,
         };
         let is_mariadb = handshake.server_version.contains("MariaDB");
-        let their_time = (options.scheme == Scheme::Insert).then_some(THEIR_TIME);
-        let settings = [Some(SESSION), Some(ISOLATION), is_mariadb.then_some(IDLE), their_time];
+        let time_zone = (options.scheme == Scheme::Insert).then_some(GLOBAL_TIME_ZONE);
+        let settings = [Some(SESSION), Some(ISOLATION), is_mariadb.then_some(IDLE), time_zone];
         let mut batch = Batch::default();
-        settings.into_iter().flatten().for_each(|setting| batch.query(setting));
+        settings.into_iter().flatten().for_each(|setting| batch.add(&MysqlCommand::Query(setting)));
         if is_mariadb {
-            batch.query(SNAPSHOT);
+            batch.add(&MysqlCommand::Query(SNAPSHOT));
         }
         let mut replies = pipeline.send(batch);
         let snapshot = if is_mariadb { replies.pop() } else { None };
@@ -108,24 +110,24 @@ impl Connection {
     }
 
     /// Sends statements whose replies nobody waits for. Their caller may be gone, so they must succeed: see
-    /// [`Batch::query_that_must_succeed`].
+    /// [`MysqlCommand::QueryThatMustSucceed`].
     pub(super) fn send_unattended(&self, batch: Batch) {
         self.pipeline.send_unattended(batch);
     }
 
     /// Prepares a statement. It is sent when this returns, as are the statements below.
     pub(super) fn prepare(&self, text: &str) -> impl Future<Output = WireResult<StatementId>> + Send + use<> {
-        self.pipeline.send_one(|batch| batch.prepare(text)).statement_id()
+        self.pipeline.send_one(&MysqlCommand::Prepare(text)).statement_id()
     }
 
     /// Executes a prepared statement.
     pub(super) fn execute(&self, statement: StatementId, values: &[MysqlParam<'_>]) -> PendingResponse {
-        self.pipeline.send_one(|batch| batch.execute(statement, values))
+        self.pipeline.send_one(&MysqlCommand::Execute(statement, values))
     }
 
     /// Executes a statement without parameters. It must not contain text of other people.
     pub(super) fn command(&self, text: &str) -> PendingResponse {
-        self.pipeline.send_one(|batch| batch.query(text))
+        self.pipeline.send_one(&MysqlCommand::Query(text))
     }
 
     /// Waits for a reply on this connection, and decides what an error means.

@@ -1,4 +1,4 @@
-//! What a failed statement means: whether the server may have acted, and what the caller can do about it.
+//! The error of a failed statement: whether the server may have acted, and what the caller can do about it.
 
 use super::grants;
 use super::options::Options;
@@ -6,11 +6,11 @@ use super::wire::WireError;
 use crate::engines::sql::Conflict;
 use crate::{Effect, Error, ErrorKind};
 
-/// The numbers of what servers refuse.
+/// Error codes of the server.
 pub(super) mod code {
     pub(in crate::engines::mysql) const NO_SUCH_TABLE: u16 = 1146;
     pub(in crate::engines::mysql) const TABLE_DENIED: u16 = 1142;
-    /// A lock that was waited for too long. Only the statement was undone, not its transaction.
+    /// A lock wait timed out. Only the statement was undone, not its transaction.
     pub(super) const WAITED_TOO_LONG: u16 = 1205;
     pub(super) const DEADLOCK: u16 = 1213;
     pub(in crate::engines::mysql) const UNKNOWN_SETTING: u16 = 1193;
@@ -21,7 +21,7 @@ pub(super) mod code {
     /// Access denied: to the database, by password, to a table, a column or a command, from this host, or
     /// because the account is locked.
     pub(super) const DENIED: [u16; 9] = [1044, 1045, 1142, 1143, 1227, 1130, 1698, 3118, 4151];
-    /// To a database. The server says nothing else of one that is not there.
+    /// To a database. The server gives the same error for a database that does not exist.
     pub(super) const NOT_GRANTED: u16 = 1044;
     pub(super) const TOO_MANY_CONNECTIONS: [u16; 3] = [1040, 1203, 1226];
     pub(super) const TOO_MANY_STATEMENTS: u16 = 1461;
@@ -29,27 +29,28 @@ pub(super) mod code {
     pub(super) const TOO_LONG: u16 = 1406;
     /// An error during COMMIT: what was written before may be durable.
     pub(super) const DURING_COMMIT: u16 = 1180;
-    /// Ended by an operator, or by a limit on how long a statement may take: it alone was undone.
+    /// The statement was ended by an operator, or by a limit on its time. Only the statement was undone.
     pub(super) const INTERRUPTED: [u16; 3] = [1317, 1969, 3024];
     /// The connection or the server ends, or has not come up: shutdown, network, killed, idle for too long, no quorum.
-    pub(super) const THE_END: [u16; 11] = [1047, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 4031, 4169];
+    pub(super) const CONNECTION_ENDS: [u16; 11] =
+        [1047, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 4031, 4169];
 }
 
-/// A statement that may have been carried out, unless the server says that it was not.
+/// The error of a statement that may have been carried out, unless the server says that it was not.
 pub(super) fn failed(wire_error: &WireError, options: &Options) -> Error {
     refused(wire_error, options).with_effect(effect(wire_error))
 }
 
 fn effect(wire_error: &WireError) -> Effect {
     match wire_error {
-        WireError::Refused { code, .. } if code::THE_END.contains(code) => Effect::Unknown,
+        WireError::Refused { code, .. } if code::CONNECTION_ENDS.contains(code) => Effect::Unknown,
         WireError::Refused { code: code::DURING_COMMIT, .. } | WireError::Ended(_) => Effect::Unknown,
-        // What the server itself refuses, it undoes.
+        // The server undoes a statement that it refuses.
         WireError::Refused { .. } | WireError::Unable(_) => Effect::None,
     }
 }
 
-/// A connection that was never made, or a transaction that never ended: nothing was done.
+/// The error of a connection that was never opened, or of a transaction that was never committed: nothing was done.
 pub(super) fn refused(wire_error: &WireError, options: &Options) -> Error {
     let (engine, place, user) = (options.engine, &options.shown_as, &options.login.user);
     let (code, words) = match wire_error {
@@ -65,8 +66,10 @@ pub(super) fn refused(wire_error: &WireError, options: &Options) -> Error {
     let (kind, hint) = match code {
         code::DEADLOCK | code::WAITED_TOO_LONG | code::DUPLICATE => {
             let message = format!("{engine} at {place}: {words}");
-            let stays = code == code::WAITED_TOO_LONG;
-            let conflict = if stays { Conflict::Stays } else { Conflict::Passed };
+            let conflict = match code {
+                code::WAITED_TOO_LONG => Conflict::Stays,
+                _ => Conflict::Passed,
+            };
             return Error::new(ErrorKind::Unreachable, message).with_source(conflict);
         }
         1045 | 1698 => (ErrorKind::Denied, "; check user and password in the URL"),
@@ -90,7 +93,7 @@ pub(super) fn refused(wire_error: &WireError, options: &Options) -> Error {
         }
         code::TOO_LONG => (ErrorKind::Invalid, "; a column of the table is too short for this name or owner"),
         code::NEEDS_ROW_FORMAT => (ErrorKind::Invalid, "; set binlog_format=ROW or MIXED on the server"),
-        code if code::THE_END.contains(&code) || code::INTERRUPTED.contains(&code) => {
+        code if code::CONNECTION_ENDS.contains(&code) || code::INTERRUPTED.contains(&code) => {
             (ErrorKind::Unreachable, "")
         }
         _ => (ErrorKind::Corrupt, ""),

@@ -86,7 +86,7 @@ impl RuntimePool {
         }
     }
 
-    /// A connection that is open and in no transaction.
+    /// An open connection that is in no transaction.
     fn open_and_shared(&self) -> Option<OwnedRwLockReadGuard<Option<PreparedConnection>>> {
         let free = self.connections.iter().filter_map(|connection| connection.clone().try_read_owned().ok());
         free.into_iter().find(|connection| is_usable(connection))

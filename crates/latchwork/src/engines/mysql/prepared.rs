@@ -1,8 +1,9 @@
-//! A connection with the statements of rows on it.
+//! A connection with the statements of rows prepared on it.
 //!
-//! A failed statement does not end its transaction here: what was sent behind it would still be carried out, and committed. So a
-//! commit is only sent when everything before it was answered; and automatic commits are off meanwhile, or what was sent behind a
-//! statement that ended the transaction (a deadlock) would be committed by itself.
+//! In MySQL and MariaDB a failed statement does not end its transaction: statements that were sent behind it are still
+//! carried out, and would be committed. So a commit is sent only when all statements before it were answered. And
+//! autocommit is off meanwhile: otherwise the statements behind one that ended the transaction (a deadlock) would each be
+//! committed by themselves.
 
 use std::sync::Arc;
 
@@ -15,31 +16,31 @@ use super::grants::{self, Account};
 use super::inserts;
 use super::options::{Options, Scheme};
 use super::statements::{Text, create_tables};
-use super::wire::{Batch, PendingResponse, Reply, StatementId, WireError, WireResult};
-use crate::engines::sql::{Query, QueryResult, SqlValue, Statement};
+use super::wire::{Batch, MysqlCommand, PendingResponse, Reply, StatementId, WireError, WireResult};
+use crate::engines::sql::{Query, QueryResult, SqlValue, Statement, StatementMap};
 use crate::{Effect, Error, ErrorKind, Result};
 
-/// Beginning and end of a transaction. A client that is stopped within must not block a lock: MariaDB was told so with the session,
-/// and MySQL only knows how long any session may stand still.
+/// Beginning and end of a transaction, on MariaDB and on MySQL. A client that is stopped in a transaction must not block
+/// a lock. MariaDB has a setting for that, which the session has set; MySQL has only the timeout of an idle session.
 const BEGIN: [&str; 2] = ["SET SESSION autocommit = 0", "SET SESSION autocommit = 0, wait_timeout = 3"];
 const END: [&str; 2] = ["SET SESSION autocommit = 1", "SET SESSION autocommit = 1, wait_timeout = DEFAULT"];
 
-/// Room for all but the value in a statement that writes a cell.
+/// Room for all but the value in a packet that writes a cell.
 const BESIDE_A_VALUE: usize = 1024;
 
-/// A connection that knows every statement.
+/// A connection on which the statements are prepared.
 pub(super) struct PreparedConnection {
     connection: Connection,
-    /// Those of a scheme, in the order of their numbers.
-    statements: Statements,
+    /// The statements of the scheme.
+    statements: Statements<Statement>,
     /// Statements of a sweep, each prepared when it is first used. The user may lack the right to delete, and
     /// must be able to lock all the same.
-    of_sweep: [OnceCell<(Text, StatementId)>; Statement::OF_SWEEP.len()],
-    /// Those of cells, once somebody uses them.
-    of_cells: OnceCell<ForCells>,
+    of_sweep: StatementMap<Statement, OnceCell<(Text, StatementId)>>,
+    /// Prepared when a cell is first used.
+    of_cells: OnceCell<CellStatements>,
 }
 
-type Statements = Vec<(Text, StatementId)>;
+type Statements<S> = StatementMap<S, (Text, StatementId)>;
 
 /// Held while the statements are prepared. If that is cancelled, the connection is closed at once. Otherwise it
 /// would stay until every statement sent on it had waited for its locks.
@@ -51,24 +52,25 @@ impl Drop for OpeningGuard<'_> {
     }
 }
 
-struct ForCells {
-    statements: Statements,
-    /// The longest that the server lets anybody send, in bytes.
-    longest: usize,
+/// The statements on cells.
+struct CellStatements {
+    statements: Statements<CellStatement>,
+    /// The longest packet that the server accepts, in bytes.
+    max_allowed_packet: usize,
 }
 
 impl PreparedConnection {
     /// Connects and prepares the statements; makes the tables if they are missing.
     ///
     /// # Errors
-    /// What the server says. [`ErrorKind::Denied`] with what would make the tables, if this user may not.
+    /// The error of the server. [`ErrorKind::Denied`] with the statements that make the tables, if this user may not.
     pub(super) async fn open(options: Arc<Options>) -> Result<Self> {
         let connection = Connection::open(options.clone()).await?;
         let opening = OpeningGuard(&connection);
         let table = &options.table;
         let texts = statements_used(&options)
             .iter()
-            .map(|statement| Text::of(*statement, options.scheme, table))
+            .map(|statement| (*statement, Text::of(*statement, options.scheme, table)))
             .collect();
         let tables = match options.scheme {
             Scheme::Row => create_tables(table).to_vec(),
@@ -78,7 +80,9 @@ impl PreparedConnection {
         };
         let statements = prepare_or_make(&connection, texts, &tables, grants::of_locks).await?;
         std::mem::forget(opening);
-        Ok(Self { connection, statements, of_sweep: Default::default(), of_cells: OnceCell::new() })
+        let of_sweep =
+            Statement::OF_SWEEP.into_iter().map(|statement| (statement, OnceCell::new())).collect();
+        Ok(Self { connection, statements, of_sweep, of_cells: OnceCell::new() })
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -109,10 +113,10 @@ impl PreparedConnection {
         }
     }
 
-    /// Refuses a shared table on which two could hold at once.
+    /// Refuses a shared table on which two clients could hold one lock.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`], with what it lacks.
+    /// [`ErrorKind::Invalid`], with the requirement that it misses.
     pub(super) async fn check_table(&self) -> Result<()> {
         let options = self.connection.options();
         let reply = self.connection.answer(self.connection.command(&inserts::is_fit(&options.table))).await?;
@@ -129,10 +133,10 @@ impl PreparedConnection {
         }
     }
 
-    /// Statements in one round trip, each for itself or all in the open transaction.
+    /// Runs statements in one round trip, each as a transaction of its own, or all in the open transaction.
     ///
     /// # Errors
-    /// The first that failed; those behind it were carried out all the same.
+    /// The error of the first statement that failed; the statements behind it were carried out all the same.
     pub(super) async fn run(&self, queries: &[Query]) -> Result<Vec<QueryResult>> {
         self.prepare_sweeps(queries).await?;
         let mut batch = Batch::default();
@@ -159,24 +163,26 @@ impl PreparedConnection {
         }
     }
 
-    /// A statement on cells.
+    /// Runs a statement on cells.
     ///
     /// # Errors
-    /// What the server says, and [`ErrorKind::Invalid`] for a value that is longer than it lets anybody send: it would end the
-    /// connection, on which others wait for their answers.
+    /// The error of the server, and [`ErrorKind::Invalid`] for a value that is longer than it accepts. Such a value would
+    /// end the connection, on which other tasks wait for replies.
     pub(super) async fn run_on_cells(&self, statement: CellStatement, values: &[SqlValue]) -> Result<Reply> {
-        let ForCells { statements, longest } = self.of_cells.get_or_try_init(|| self.prepare_cells()).await?;
-        let is = values.iter().map(SqlValue::length).max().unwrap_or_default();
-        if is + BESIDE_A_VALUE > *longest {
-            let (options, most) = (self.connection.options(), longest.saturating_sub(BESIDE_A_VALUE));
+        let CellStatements { statements, max_allowed_packet } =
+            self.of_cells.get_or_try_init(|| self.prepare_cells()).await?;
+        let length = values.iter().map(SqlValue::length).max().unwrap_or_default();
+        if length + BESIDE_A_VALUE > *max_allowed_packet {
+            let (options, most) =
+                (self.connection.options(), max_allowed_packet.saturating_sub(BESIDE_A_VALUE));
             let message = format!(
-                "{} at {}: the value is {is} bytes long, and the server takes {most} at most; raise its max_allowed_packet, \
-                 which is {longest}",
+                "{} at {}: the value is {length} bytes long, and the server takes {most} at most; raise its max_allowed_packet, \
+                 which is {max_allowed_packet}",
                 options.engine, options.shown_as
             );
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let (text, prepared) = &statements[statement as usize];
+        let (text, prepared) = statements.get(statement).expect("all statements on cells are prepared");
         let asked = self.connection.execute(*prepared, &text.params(values));
         match self.connection.answer(asked).await {
             Err(error) => Err(self.connection.with_grants(error, grants::of_cells).await),
@@ -186,8 +192,7 @@ impl PreparedConnection {
 
     /// The slot of a sweep's statement. `None`: it is not a statement of a sweep.
     fn of_sweep(&self, statement: Statement) -> Option<&OnceCell<(Text, StatementId)>> {
-        let number = (statement as usize).checked_sub(Statement::OF_SWEEP[0] as usize)?;
-        self.of_sweep.get(number)
+        self.of_sweep.get(statement)
     }
 
     async fn prepare_sweeps(&self, queries: &[Query]) -> Result<()> {
@@ -206,7 +211,7 @@ impl PreparedConnection {
         Ok((text, prepared))
     }
 
-    async fn prepare_cells(&self) -> Result<ForCells> {
+    async fn prepare_cells(&self) -> Result<CellStatements> {
         let table = &self.connection.options().table;
         let asked = self.connection.command("SELECT @@max_allowed_packet");
         let made = [cells::create_table(table)];
@@ -215,23 +220,23 @@ impl PreparedConnection {
             prepare_or_make(&self.connection, texts, &made, grants::of_cells).await?
         };
         let reply = self.connection.answer(asked).await.map_err(|error| error.with_effect(Effect::None))?;
-        let longest = match reply.rows.first() {
+        let max_allowed_packet = match reply.rows.first() {
             Some([SqlValue::Bytes(text)]) => str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
             _ => None,
         };
-        Ok(ForCells { statements, longest: longest.unwrap_or(usize::MAX) })
+        Ok(CellStatements { statements, max_allowed_packet: max_allowed_packet.unwrap_or(usize::MAX) })
     }
 
-    /// Begins a transaction with these.
+    /// Begins a transaction with these statements.
     pub(super) async fn begin(&self, queries: &[Query]) -> Result<Vec<QueryResult>> {
         self.prepare_sweeps(queries).await.map_err(|error| error.with_effect(Effect::None))?;
         let mut batch = Batch::default();
-        batch.query(self.of_server(BEGIN));
+        batch.add(&MysqlCommand::Query(self.of_server(BEGIN)));
         queries.iter().for_each(|query| self.add(&mut batch, query));
         let mut replies = self.connection.send(batch).into_iter();
         let begun = replies.next().expect("a reply for each statement");
         let results = self.results(queries, replies).await;
-        // Without it, each of the statements was committed by itself.
+        // If it was refused, each of the statements was committed by itself.
         self.connection.answer(begun).await.map_err(|error| error.with_effect(Effect::Unknown))?;
         // Nothing is committed, so nothing was done.
         results.map_err(|error| error.with_effect(Effect::None))
@@ -240,9 +245,9 @@ impl PreparedConnection {
     /// Commits the statements of the transaction, all of which must have been answered.
     pub(super) async fn commit(&self) -> Result<()> {
         self.connection.answer(self.connection.command("COMMIT")).await?;
-        // Not along with the commit: if that is refused, this would commit as well.
+        // Not sent along with the commit: if that is refused, this would commit as well.
         let mut batch = Batch::default();
-        batch.query_that_must_succeed(self.of_server(END));
+        batch.add(&MysqlCommand::QueryThatMustSucceed(self.of_server(END)));
         self.connection.send_unattended(batch);
         Ok(())
     }
@@ -250,8 +255,8 @@ impl PreparedConnection {
     /// Ends the transaction before any later statement.
     pub(super) fn roll_back(&self) {
         let mut batch = Batch::default();
-        batch.query_that_must_succeed("ROLLBACK");
-        batch.query_that_must_succeed(self.of_server(END));
+        batch.add(&MysqlCommand::QueryThatMustSucceed("ROLLBACK"));
+        batch.add(&MysqlCommand::QueryThatMustSucceed(self.of_server(END)));
         self.connection.send_unattended(batch);
     }
 
@@ -262,18 +267,15 @@ impl PreparedConnection {
     fn add(&self, batch: &mut Batch, query: &Query) {
         let (text, statement) = match self.of_sweep(query.statement).and_then(OnceCell::get) {
             Some(of_sweep) => of_sweep,
-            None => {
-                let first = statements_used(self.connection.options())[0];
-                &self.statements[query.statement as usize - first as usize]
-            }
+            None => self.statements.get(query.statement).expect("all statements of the scheme are prepared"),
         };
-        batch.execute(*statement, &text.params(&query.values));
+        batch.add(&MysqlCommand::Execute(*statement, &text.params(&query.values)));
     }
 }
 
 fn query_result(statement: Statement, reply: Reply) -> QueryResult {
     let rows = match statement {
-        // Only then: otherwise the number is that of an earlier statement.
+        // If no row matched, the number is that of an earlier statement.
         Statement::ClaimUncontended if reply.matched > 0 => vec![vec![SqlValue::Int(reply.insert_id as i64)]],
         _ => reply.rows.to_vecs(),
     };
@@ -284,19 +286,19 @@ fn statements_used(options: &Options) -> &'static [Statement] {
     match options.scheme {
         Scheme::Row => &Statement::ALL,
         Scheme::Insert => &Statement::OF_INSERT,
-        // Nothing but sweeps.
+        // Only statements of sweeps, which are prepared later.
         Scheme::Session => &[],
     }
 }
 
 /// Prepares statements; makes their tables if they are missing. `sql` is for an administrator, if this user may
 /// not.
-async fn prepare_or_make(
+async fn prepare_or_make<S>(
     connection: &Connection,
-    texts: Vec<Text>,
+    texts: Vec<(S, Text)>,
     tables: &[String],
     sql: fn(&Options, &Account) -> String,
-) -> Result<Statements> {
+) -> Result<Statements<S>> {
     let prepared = match prepare(connection, &texts).await {
         Err(WireError::Refused { code: code::NO_SUCH_TABLE | code::TABLE_DENIED, .. }) => {
             match make(connection, tables).await {
@@ -307,14 +309,17 @@ async fn prepare_or_make(
         prepared => prepared,
     };
     match prepared {
-        Ok(prepared) => Ok(texts.into_iter().zip(prepared).collect()),
+        Ok(prepared) => {
+            let statements = texts.into_iter().zip(prepared);
+            Ok(statements.map(|((statement, text), prepared)| (statement, (text, prepared))).collect())
+        }
         Err(wire_error) => Err(connection.with_grants(refused(&wire_error, connection.options()), sql).await),
     }
 }
 
-async fn prepare(connection: &Connection, texts: &[Text]) -> WireResult<Vec<StatementId>> {
+async fn prepare<S>(connection: &Connection, texts: &[(S, Text)]) -> WireResult<Vec<StatementId>> {
     let mut batch = Batch::default();
-    texts.iter().for_each(|text| batch.prepare(&text.sql));
+    texts.iter().for_each(|(_, text)| batch.add(&MysqlCommand::Prepare(&text.sql)));
     let mut prepared = Vec::with_capacity(texts.len());
     for reply in connection.send(batch) {
         prepared.push(reply.statement_id().await?);

@@ -1,5 +1,6 @@
 //! One connection: its prepared statements, and the notifications that arrive on it.
 
+use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::slice;
@@ -21,7 +22,7 @@ use crate::core::defaults::REQUEST_LIMIT;
 use crate::engine::ClaimId;
 use crate::engines::cell_subscriptions::{CellSubscriptions, WakesWatchersOnDrop};
 use crate::engines::close_flag::{CloseFlag, ClosesOnDrop};
-use crate::engines::sql::{Query, QueryResult, SqlValue, Statement};
+use crate::engines::sql::{Query, QueryResult, SqlValue, Statement, StatementMap};
 use crate::engines::waiter_table::Notification;
 use crate::net::abandon::AbandonGuard;
 use crate::net::deadline;
@@ -63,13 +64,9 @@ pub(super) struct Connection {
 /// The statements of a scheme.
 enum Statements {
     /// Prepared on the server.
-    Prepared(Vec<(Statement, tokio_postgres::Statement)>),
+    Prepared(StatementMap<Statement, tokio_postgres::Statement>),
     /// Sent as text each time: behind a pooler, each may run on another server connection.
-    Texts(Vec<(Statement, String)>),
-}
-
-fn find<T>(statements: &[(Statement, T)], statement: Statement) -> Option<&T> {
-    statements.iter().find(|(known, _)| *known == statement).map(|(_, found)| found)
+    Texts(StatementMap<Statement, String>),
 }
 
 /// Aborts the driver task when dropped.
@@ -122,7 +119,7 @@ impl Connection {
             .map_err(|_| unreachable("no answer to the connection"))?
             .map_err(|wire_error| not_connected(wire_error, options))?;
         let (client, driver) = drive(driven, connected);
-        let statements = Statements::Texts(Vec::new());
+        let statements = Statements::Texts(StatementMap::default());
         // If opening is cancelled, the connection must not stay until every statement sent on it has waited
         // for its locks.
         let mut driver_guard = DriverGuard(Some(driver.clone()));
@@ -330,28 +327,22 @@ impl Connection {
     }
 
     async fn run_on_server(&self, query: &Query) -> PostgresResult<QueryResult> {
-        let statement = query.statement;
         let values = query.values.iter().map(|value| value as &(dyn ToSql + Sync));
-        let prepared = match &self.statements {
-            Statements::Prepared(prepared) => find(prepared, statement),
-            Statements::Texts(_) => None,
+        let (prepared, known_text) = match &self.statements {
+            Statements::Prepared(prepared) => (prepared.get(query.statement), None),
+            Statements::Texts(texts) => (None, texts.get(query.statement)),
         };
-        let rows = match (prepared, &self.statements) {
-            (Some(prepared), _) => self.client.query(prepared, &values.collect::<Vec<_>>()).await?,
-            (None, statements) => {
-                let values: Vec<_> = values.zip(types(statement).iter().cloned()).collect();
-                let known = match statements {
-                    Statements::Texts(texts) => find(texts, statement),
-                    Statements::Prepared(_) => None,
-                };
-                match known {
-                    Some(text) => self.client.query_typed(text, &values).await?,
-                    // The statements of sweeps are rare.
-                    None => {
-                        let Options { scheme, table, .. } = &*self.shared.options;
-                        self.client.query_typed(&text(statement, *scheme, table), &values).await?
-                    }
-                }
+        let rows = match prepared {
+            Some(prepared) => self.client.query(prepared, &values.collect::<Vec<_>>()).await?,
+            None => {
+                let Options { scheme, table, .. } = &*self.shared.options;
+                // The statements of sweeps are rare, and neither prepared nor kept.
+                let text = known_text.map_or_else(
+                    || Cow::Owned(text(query.statement, *scheme, table)),
+                    |text| Cow::Borrowed(&**text),
+                );
+                let values: Vec<_> = values.zip(types(query.statement).iter().cloned()).collect();
+                self.client.query_typed(&text, &values).await?
             }
         };
         let rows = rows.iter().map(read_row).collect::<PostgresResult<Vec<_>>>()?;

@@ -117,7 +117,7 @@ impl Statement {
         Self::DrawToken,
     ];
 
-    /// The statements of `scheme=row`.
+    /// The statements of `scheme=row`, the most frequent ones first.
     pub(in crate::engines) const ALL: [Self; 24] = [
         Self::ClaimUncontended,
         Self::ReleaseUncontended,

@@ -11,7 +11,7 @@
 //!
 //! A sweep ends by raising the floor to a day ago. The next one is due when the floor is an hour older than
 //! that, and forgets the names that are not above it. So every claim that could create a forgotten name again
-//! began long after the floor was committed, and sees it: no statement of ours waits for an hour. A claim that
+//! began long after the floor was committed, and sees it: no statement of Latchwork waits for an hour. A claim that
 //! meets a sweep either draws a new token first, and its row is kept, or finds the row deleted, and starts above
 //! the floor. After the clock was set back, no sweep is due until it has passed the floor again.
 

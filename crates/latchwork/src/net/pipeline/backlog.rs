@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// A backlog with the senders of its replies.
+    /// A backlog with its waiting requests.
     #[derive(Default)]
     struct Sent {
         backlog: Backlog,
@@ -153,11 +153,11 @@ mod tests {
     }
 
     impl Sent {
-        fn ask(&mut self, request: &str, written: usize, replies: usize) -> Vec<Receiver<()>> {
-            self.ask_group(request, written, Group { replies, is_kept: false })
+        fn send(&mut self, request: &str, written: usize, replies: usize) -> Vec<Receiver<()>> {
+            self.send_group(request, written, Group { replies, is_kept: false })
         }
 
-        fn ask_group(&mut self, request: &str, written: usize, group: Group) -> Vec<Receiver<()>> {
+        fn send_group(&mut self, request: &str, written: usize, group: Group) -> Vec<Receiver<()>> {
             let (senders, receivers): (Vec<_>, _) = (0..group.replies).map(|_| oneshot::channel()).unzip();
             let waiting = senders.into_iter().map(|sender| WaitingRequest { sender, expected: () });
             self.waiting.extend(waiting);
@@ -165,7 +165,7 @@ mod tests {
             receivers
         }
 
-        /// What is left without what was given up, and how many replies are waited for.
+        /// The bytes without abandoned requests, and the number of replies that are waited for.
         fn left(&mut self) -> (String, usize) {
             self.backlog.remove_abandoned(&mut self.waiting);
             let left = std::str::from_utf8(self.backlog.bytes()).expect("text");
@@ -178,93 +178,93 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_goes_and_the_others_keep_their_order_and_their_answers() {
-        let mut line = Sent::default();
-        let _written = line.ask("", 0, 1);
-        let kept = line.ask("aaa", 0, 1);
-        drop(line.ask("bb", 0, 1));
-        let together = line.ask("cccc", 0, 2);
-        drop(line.ask("d", 0, 3));
-        let last = line.ask("ee", 0, 1);
-        assert_eq!(line.left(), ("aaaccccee".to_owned(), 5));
-        line.answer();
+    fn abandoned_requests_are_removed_and_the_others_keep_their_order_and_replies() {
+        let mut pipeline = Sent::default();
+        let _written = pipeline.send("", 0, 1);
+        let kept = pipeline.send("aaa", 0, 1);
+        drop(pipeline.send("bb", 0, 1));
+        let together = pipeline.send("cccc", 0, 2);
+        drop(pipeline.send("d", 0, 3));
+        let last = pipeline.send("ee", 0, 1);
+        assert_eq!(pipeline.left(), ("aaaccccee".to_owned(), 5));
+        pipeline.answer();
         for mut receivers in kept.into_iter().chain(together).chain(last) {
-            line.answer();
+            pipeline.answer();
             assert_eq!(receivers.try_recv(), Ok(()));
         }
-        assert!(line.waiting.is_empty());
+        assert!(pipeline.waiting.is_empty());
     }
 
     #[test]
-    fn what_goes_together_goes_as_long_as_one_waits() {
-        let mut line = Sent::default();
-        let mut together = line.ask("aabb", 0, 2);
+    fn a_group_stays_as_long_as_one_of_its_replies_is_wanted() {
+        let mut pipeline = Sent::default();
+        let mut together = pipeline.send("aabb", 0, 2);
         together.pop();
-        assert_eq!(line.left(), ("aabb".to_owned(), 2));
+        assert_eq!(pipeline.left(), ("aabb".to_owned(), 2));
         together.pop();
-        assert_eq!(line.left(), ("".to_owned(), 0));
+        assert_eq!(pipeline.left(), ("".to_owned(), 0));
     }
 
     #[test]
-    fn what_is_kept_stays_between_what_was_given_up() {
-        let mut line = Sent::default();
-        drop(line.ask("aa", 0, 1));
-        drop(line.ask_group("bbb", 0, Group { replies: 2, is_kept: true }));
-        drop(line.ask("c", 0, 1));
-        drop(line.ask_group("last", 0, Group { replies: 0, is_kept: true }));
-        assert_eq!(line.left(), ("bbblast".to_owned(), 2));
+    fn kept_requests_stay_between_abandoned_ones() {
+        let mut pipeline = Sent::default();
+        drop(pipeline.send("aa", 0, 1));
+        drop(pipeline.send_group("bbb", 0, Group { replies: 2, is_kept: true }));
+        drop(pipeline.send("c", 0, 1));
+        drop(pipeline.send_group("last", 0, Group { replies: 0, is_kept: true }));
+        assert_eq!(pipeline.left(), ("bbblast".to_owned(), 2));
     }
 
     #[test]
-    fn what_was_begun_is_ended() {
-        let mut line = Sent::default();
-        drop(line.ask("aaa", 1, 1));
-        drop(line.ask("bb", 0, 1));
-        let last = line.ask("cc", 0, 1);
-        assert_eq!(line.left(), ("aacc".to_owned(), 2));
-        line.backlog.wrote(3);
+    fn a_partly_written_request_is_completed() {
+        let mut pipeline = Sent::default();
+        drop(pipeline.send("aaa", 1, 1));
+        drop(pipeline.send("bb", 0, 1));
+        let last = pipeline.send("cc", 0, 1);
+        assert_eq!(pipeline.left(), ("aacc".to_owned(), 2));
+        pipeline.backlog.wrote(3);
         drop(last);
-        assert_eq!(line.left(), ("c".to_owned(), 2));
-        line.backlog.wrote(1);
-        assert!(line.backlog.is_empty() && line.backlog.groups.is_empty());
+        assert_eq!(pipeline.left(), ("c".to_owned(), 2));
+        pipeline.backlog.wrote(1);
+        assert!(pipeline.backlog.is_empty() && pipeline.backlog.groups.is_empty());
     }
 
     /// The end of one request is not the beginning of the next.
     #[test]
-    fn what_follows_a_request_that_was_written_has_not_begun() {
-        let mut line = Sent::default();
-        let _first = line.ask("aa", 0, 1);
-        drop(line.ask("bb", 0, 1));
-        line.backlog.wrote(2);
-        assert_eq!(line.left(), ("".to_owned(), 1));
+    fn a_request_behind_a_written_one_is_not_partly_written() {
+        let mut pipeline = Sent::default();
+        let _first = pipeline.send("aa", 0, 1);
+        drop(pipeline.send("bb", 0, 1));
+        pipeline.backlog.wrote(2);
+        assert_eq!(pipeline.left(), ("".to_owned(), 1));
     }
 
     #[test]
-    fn answers_to_what_was_not_asked_yet_take_nobody_away() {
-        let mut line = Sent::default();
-        let _first = line.ask("aa", 0, 1);
-        drop(line.ask("bb", 0, 1));
-        line.answer();
-        assert_eq!(line.left(), ("aabb".to_owned(), 1));
+    fn early_replies_remove_no_request() {
+        let mut pipeline = Sent::default();
+        let _first = pipeline.send("aa", 0, 1);
+        drop(pipeline.send("bb", 0, 1));
+        pipeline.answer();
+        assert_eq!(pipeline.left(), ("aabb".to_owned(), 1));
     }
 
     #[test]
-    fn however_many_are_given_up_it_stays_small_and_the_others_are_not_tidy_at_each_time() {
-        let mut line = Sent::default();
+    fn abandoned_requests_are_removed_when_the_backlog_doubles() {
+        let mut pipeline = Sent::default();
         let request = "x".repeat(100);
         let mut most = 0;
         for _ in 0..10_000 {
-            drop(line.ask(&request, 0, 1));
-            line.backlog.tidy(&mut line.waiting);
-            most = most.max(line.backlog.bytes.len());
+            drop(pipeline.send(&request, 0, 1));
+            pipeline.backlog.tidy(&mut pipeline.waiting);
+            most = most.max(pipeline.backlog.bytes.len());
         }
-        assert!(most < 2 * MUCH && line.waiting.len() <= most / 100, "{most}");
-        let waiting: Vec<_> = (0..2_000).map(|_| line.ask(&request, 0, 1)).collect();
-        line.backlog.tidy(&mut line.waiting);
-        let (much, next) = (line.backlog.bytes.len(), line.backlog.tidy_at);
+        assert!(most < 2 * MUCH && pipeline.waiting.len() <= most / 100, "{most}");
+        let waiting: Vec<_> = (0..2_000).map(|_| pipeline.send(&request, 0, 1)).collect();
+        pipeline.backlog.tidy(&mut pipeline.waiting);
+        let (much, next) = (pipeline.backlog.bytes.len(), pipeline.backlog.tidy_at);
         assert!(much > MUCH && next == 2 * much, "{next} after {much}");
         drop(waiting);
-        line.backlog.wrote(much);
-        assert_eq!(line.backlog.tidy_at, 0);
+        pipeline.backlog.wrote(much);
+        assert_eq!(pipeline.backlog.tidy_at, 0);
     }
 }

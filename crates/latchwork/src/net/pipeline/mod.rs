@@ -189,8 +189,12 @@ impl<C: Codec> Pipeline<C> {
     /// Sends one request behind all that were sent before. If its reply is dropped before any byte was
     /// written, the request is never sent. `None` if the connection is closed; nothing was sent then.
     pub(crate) fn send(&self, request: &[u8], expected: C::Expected) -> Option<PendingReply<C::Reply>> {
-        let (sender, reply) = oneshot::channel();
-        self.0.send(request, [WaitingRequest { sender, expected }], false).then_some(reply)
+        self.send_one(request, expected, false)
+    }
+
+    /// [`Pipeline::send`] for a request that is sent even if its reply is dropped.
+    pub(crate) fn send_kept(&self, request: &[u8], expected: C::Expected) -> Option<PendingReply<C::Reply>> {
+        self.send_one(request, expected, true)
     }
 
     /// Sends several requests, with no other between them. They are withdrawn only if all their replies are
@@ -210,6 +214,16 @@ impl<C: Codec> Pipeline<C> {
         expected: impl IntoIterator<Item = C::Expected>,
     ) -> Option<Vec<PendingReply<C::Reply>>> {
         self.send_group(requests, expected, true)
+    }
+
+    fn send_one(
+        &self,
+        request: &[u8],
+        expected: C::Expected,
+        is_kept: bool,
+    ) -> Option<PendingReply<C::Reply>> {
+        let (sender, reply) = oneshot::channel();
+        self.0.send(request, [WaitingRequest { sender, expected }], is_kept).then_some(reply)
     }
 
     fn send_group(

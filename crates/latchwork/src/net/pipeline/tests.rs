@@ -5,11 +5,11 @@ use tokio::task::yield_now;
 
 use super::*;
 
-/// Answers are lines. Those with a mark nobody asked for.
+/// Replies are lines. A line with an exclamation mark is a pushed message.
 #[derive(Clone, Default)]
 struct Lines {
     pushed: Arc<Mutex<Vec<String>>>,
-    ended: Arc<Mutex<u32>>,
+    retired: Arc<Mutex<u32>>,
 }
 
 impl Codec for Lines {
@@ -37,7 +37,7 @@ impl Codec for Lines {
     }
 
     fn on_retired(&self) {
-        *lock_ignoring_poison(&self.ended) += 1;
+        *lock_ignoring_poison(&self.retired) += 1;
     }
 }
 
@@ -49,9 +49,9 @@ fn next_line<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
 }
 
 /// A reply has as many lines as its request expects. A line behind the last reply is why the connection ends.
-struct Counted;
+struct CountedLines;
 
-impl Codec for Counted {
+impl Codec for CountedLines {
     type Reply = Vec<String>;
     type Expected = usize;
     type ParseProgress = Option<(usize, Vec<String>)>;
@@ -106,33 +106,33 @@ fn open(room: usize) -> (Pipeline<Lines>, Lines, DuplexStream) {
 }
 
 #[tokio::test]
-async fn who_asks_alone_writes_at_once_and_the_others_together() {
+async fn an_idle_task_writes_its_request_itself_and_others_are_written_together() {
     let (reader, mut far) = duplex(64);
     let writes = Writes::default();
     let made = || std::mem::take(&mut *lock_ignoring_poison(&writes.0));
     let pipeline = Pipeline::over(Lines::default(), (reader, writes.clone()));
     yield_now().await;
     let first = pipeline.send(b"a\n", ()).expect("open");
-    assert_eq!(made(), [b"a\n"], "nobody else has run");
+    assert_eq!(made(), [b"a\n"], "no other task has run");
     let others = [b"b\n", b"c\n", b"d\n"].map(|request| pipeline.send(request, ()).expect("open"));
-    assert!(made().is_empty(), "they go together");
+    assert!(made().is_empty(), "they are written together");
     yield_now().await;
     assert_eq!(made(), [b"b\nc\nd\n"]);
     let much = vec![b'x'; FLUSH_AT];
     let last = pipeline.send(&much, ()).expect("open");
-    assert_eq!(made(), [much], "it waits for nobody");
+    assert_eq!(made(), [much], "it is written at once");
     far.write_all(b"1\n2\n3\n4\n5\n").await.expect("read");
     assert_eq!(first.await.expect("answered"), "1");
     let [b, c, d] = others;
     assert_eq!((b.await, c.await, d.await), (Ok("2".to_owned()), Ok("3".to_owned()), Ok("4".to_owned())));
     assert_eq!(last.await.expect("answered"), "5");
     let alone = pipeline.send(b"e\n", ()).expect("open");
-    assert_eq!(made(), [b"e\n"], "nothing is under way any more");
+    assert_eq!(made(), [b"e\n"], "nothing is outstanding any more");
     drop(alone);
 }
 
 #[tokio::test]
-async fn news_disturb_no_answer_and_answers_come_in_pieces() {
+async fn pushed_messages_do_not_disturb_replies_that_arrive_in_pieces() {
     let (pipeline, lines, mut far) = open(64);
     let answers = pipeline.send_all(b"a\nb\n", [(); 2]).expect("open");
     far.write_all(b"!one\n1").await.expect("read");
@@ -146,9 +146,9 @@ async fn news_disturb_no_answer_and_answers_come_in_pieces() {
     assert_eq!(*lock_ignoring_poison(&lines.pushed), ["one", "two"]);
 }
 
-/// A peer that takes a few bytes at a time gets everything, in order.
+/// A peer that takes a few bytes at a time receives everything, in order.
 #[tokio::test]
-async fn what_does_not_fit_goes_out_later() {
+async fn what_the_socket_does_not_take_is_written_later() {
     let (pipeline, _, mut far) = open(7);
     let requests: Vec<_> = (0..2_000).map(|number| format!("{number}\n")).collect();
     let answers: Vec<_> =
@@ -165,9 +165,9 @@ async fn what_does_not_fit_goes_out_later() {
     tokio::join!(echo, hear);
 }
 
-/// As after a standstill: whoever asked has long given up when the connection goes on.
+/// As after a standstill: the callers have long given up when the connection continues.
 #[tokio::test]
-async fn what_was_given_up_before_it_was_begun_is_never_written_and_the_rest_is_to_its_end() {
+async fn abandoned_requests_are_withdrawn_unless_they_are_partly_written() {
     let (pipeline, _, mut far) = open(3);
     yield_now().await;
     drop(pipeline.send(b"begun\n", ()).expect("open"));
@@ -194,7 +194,7 @@ async fn what_was_given_up_before_it_was_begun_is_never_written_and_the_rest_is_
 }
 
 #[tokio::test]
-async fn whoever_asks_a_server_that_hangs_again_and_again_fills_no_memory() {
+async fn abandoned_requests_to_a_hung_server_take_no_memory() {
     let (pipeline, _, _far) = open(3);
     yield_now().await;
     for _ in 0..100_000 {
@@ -206,7 +206,7 @@ async fn whoever_asks_a_server_that_hangs_again_and_again_fills_no_memory() {
 }
 
 #[tokio::test]
-async fn whoever_waits_is_told_once_that_it_ended_and_nothing_more_is_sent() {
+async fn waiting_requests_fail_once_when_the_connection_ends() {
     let (pipeline, lines, far) = open(64);
     let unanswered = pipeline.send(b"a\n", ()).expect("open");
     drop(far);
@@ -214,15 +214,15 @@ async fn whoever_waits_is_told_once_that_it_ended_and_nothing_more_is_sent() {
     assert!(told.expect("in time").is_err());
     assert!(pipeline.is_retired() && pipeline.send(b"b\n", ()).is_none());
     assert_eq!(
-        (pipeline.reason().to_string().as_str(), *lock_ignoring_poison(&lines.ended)),
+        (pipeline.reason().to_string().as_str(), *lock_ignoring_poison(&lines.retired)),
         ("the connection was closed", 1)
     );
     drop(pipeline);
-    assert_eq!(*lock_ignoring_poison(&lines.ended), 1);
+    assert_eq!(*lock_ignoring_poison(&lines.retired), 1);
 }
 
 #[tokio::test]
-async fn what_cannot_be_understood_ends_it() {
+async fn a_protocol_error_closes_the_connection() {
     for (said, why) in [
         (&b"\xff\n"[..], "no text"),
         (b"1\n2\n", "a reply to nothing"),
@@ -241,18 +241,18 @@ async fn what_cannot_be_understood_ends_it() {
 
 #[cfg(feature = "redis")]
 #[tokio::test]
-async fn what_was_asked_of_a_connection_that_nobody_trusts_is_still_answered() {
+async fn a_retired_connection_answers_outstanding_requests() {
     let (pipeline, lines, mut far) = open(64);
     let asked = pipeline.send(b"a\n", ()).expect("open");
     pipeline.retire();
-    assert!(pipeline.is_retired() && *lock_ignoring_poison(&lines.ended) == 1);
+    assert!(pipeline.is_retired() && *lock_ignoring_poison(&lines.retired) == 1);
     far.write_all(b"1\n").await.expect("read");
     assert_eq!(asked.await.expect("answered"), "1");
 }
 
 #[cfg(feature = "redis")]
 #[tokio::test]
-async fn a_connection_that_nobody_trusts_sends_nothing_that_was_given_up() {
+async fn a_retired_connection_sends_no_abandoned_requests() {
     let (reader, mut far) = duplex(64);
     let writes = Writes::default();
     let pipeline = Pipeline::over(Lines::default(), (reader, writes.clone()));
@@ -268,7 +268,7 @@ async fn a_connection_that_nobody_trusts_sends_nothing_that_was_given_up() {
 #[tokio::test]
 async fn each_reply_is_parsed_as_its_request_expects_however_it_arrives() {
     let (near, mut far) = duplex(64);
-    let pipeline = Pipeline::over(Counted, split(near));
+    let pipeline = Pipeline::over(CountedLines, split(near));
     let two = pipeline.send(b"a\n", 2).expect("open");
     let others = pipeline.send_all(b"b\nc\n", [1, 3]).expect("open");
     for piece in ["1", "\n2", "\n3\n4\n", "5\n6\n"] {
@@ -292,14 +292,14 @@ async fn each_reply_is_parsed_as_its_request_expects_however_it_arrives() {
 #[tokio::test]
 async fn a_reply_that_is_parsed_in_parts_may_be_longer_than_what_is_left_unread() {
     let (near, mut far) = duplex(64);
-    let pipeline = Pipeline::over(Counted, split(near));
+    let pipeline = Pipeline::over(CountedLines, split(near));
     let reply = pipeline.send(b"a\n", 20_000).expect("open");
     far.write_all(&b"x\n".repeat(20_000)).await.expect("read");
     assert_eq!(reply.await.expect("answered").len(), 20_000);
 }
 
 #[tokio::test]
-async fn what_is_kept_is_sent_although_nobody_waits_for_it() {
+async fn kept_requests_are_sent_although_nobody_waits_for_them() {
     let (reader, _far) = duplex(64);
     let writes = Writes::default();
     let pipeline = Pipeline::over(Lines::default(), (reader, writes.clone()));
@@ -313,7 +313,7 @@ async fn what_is_kept_is_sent_although_nobody_waits_for_it() {
 #[tokio::test]
 async fn a_dropped_connection_with_a_last_message_ends_when_all_is_answered() {
     let (near, mut far) = duplex(64);
-    let pipeline = Pipeline::over(Counted, split(near));
+    let pipeline = Pipeline::over(CountedLines, split(near));
     let reply = pipeline.send(b"a\n", 1).expect("open");
     drop(pipeline);
     let mut sent = [0; 6];
@@ -328,7 +328,7 @@ async fn a_dropped_connection_with_a_last_message_ends_when_all_is_answered() {
 #[tokio::test]
 async fn a_dropped_connection_without_requests_ends_at_once() {
     let (near, mut far) = duplex(64);
-    let pipeline = Pipeline::over(Counted, split(near));
+    let pipeline = Pipeline::over(CountedLines, split(near));
     yield_now().await;
     drop(pipeline);
     let mut sent = Vec::new();
@@ -340,17 +340,17 @@ async fn a_dropped_connection_without_requests_ends_at_once() {
 async fn a_server_that_answers_with_a_tls_alert_needs_another_scheme() {
     let (pipeline, _, mut far) = open(64);
     let unanswered = pipeline.send(b"a\n", ()).expect("open");
-    far.write_all(&[21, 3, 3, 0, 2, 2, 10, 0xff, b'\n']).await.expect("read");
+    far.write_all(&[21, 3, 3, 0, 2, 2, 80, 0xff, b'\n']).await.expect("read");
     assert!(unanswered.await.is_err());
     assert!(pipeline.reason().to_string().contains("+tls"), "{}", pipeline.reason());
 }
 
 #[test]
-fn it_ends_with_its_runtime() {
+fn a_connection_ends_with_its_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let (pipeline, lines, _far) = runtime.block_on(async { open(64) });
     let unanswered = pipeline.send(b"a\n", ()).expect("open");
     drop(runtime);
-    assert!(pipeline.is_retired() && *lock_ignoring_poison(&lines.ended) == 1);
+    assert!(pipeline.is_retired() && *lock_ignoring_poison(&lines.retired) == 1);
     assert!(unanswered.blocking_recv().is_err());
 }

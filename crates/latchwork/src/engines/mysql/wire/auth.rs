@@ -74,7 +74,7 @@ mod tests {
 
     /// Computed by another program.
     #[test]
-    fn proofs_are_those_of_the_methods() {
+    fn auth_responses_are_those_of_the_plugins() {
         let native = "7cb17a1cfde8604319db4fb7e1b7a74bec035d7c";
         assert_eq!(hex("mysql_native_password", "s3cr@t", false).ok().as_deref(), Some(native));
         let sha2 = "57cda9b3eba7798669ea6cdd01489d9224da9cbdba5f2f87b497e172be3d8936";

@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_response_may_arrive_in_pieces_of_any_length() {
-        let query = Some(ExpectedResponse { to: ResponseTo::ComQuery, must_succeed: false });
+        let query = Some(ExpectedResponse { to: ResponseTo::Query, must_succeed: false });
         for cut in 0..OK.len() {
             let mut progress = ResponseProgress::default();
             assert_eq!(decode(&OK[..cut], &mut progress, query), (Ok(None), 0), "{cut}");
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_command_that_must_succeed_ends_the_connection_if_it_is_refused() {
         for (must_succeed, decoded) in [(true, Err("no".to_owned())), (false, Ok(Some(false)))] {
-            let expected = Some(ExpectedResponse { to: ResponseTo::ComQuery, must_succeed });
+            let expected = Some(ExpectedResponse { to: ResponseTo::Query, must_succeed });
             assert_eq!(decode(ERR, &mut ResponseProgress::default(), expected).0, decoded);
             assert_eq!(decode(OK, &mut ResponseProgress::default(), expected).0, Ok(Some(true)));
         }

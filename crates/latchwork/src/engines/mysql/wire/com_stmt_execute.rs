@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_goes_with_its_gaps_its_kinds_and_its_values() {
+    fn com_stmt_execute_has_the_null_bitmap_types_and_values() {
         let mut packet = Vec::new();
         let values =
             [SqlValue::Null, SqlValue::Int(1), SqlValue::Bytes(vec![7; 3]), SqlValue::Text("a".to_owned())];

@@ -36,7 +36,7 @@ mod resultset_row;
 pub(super) use self::com_stmt_execute::MysqlParam;
 pub(super) use self::com_stmt_prepare::StatementId;
 pub(super) use self::connection_phase::ConnectOptions;
-pub(super) use self::pipeline::{Batch, MysqlPipeline, PendingResponse};
+pub(super) use self::pipeline::{Batch, MysqlCommand, MysqlPipeline, PendingResponse};
 pub(super) use self::reply::Reply;
 use crate::net::connection_error::ConnectionError;
 

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_read_as_they_were_written() {
+    fn lenenc_ints_are_parsed_as_they_were_written() {
         for length in [0, 1, 0xfa, 0xfb, 0xff, 0xffff, 0x1_0000, 0xff_ffff, 0x100_0000] {
             let mut packet = Vec::new();
             put_lenenc_int(&mut packet, length);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_is_an_error_and_not_a_panic() {
+    fn packets_that_are_cut_short_are_errors_and_not_panics() {
         assert!(PacketReader(&[0xfc, 1]).lenenc_int().is_err());
         assert!(PacketReader(&[5, 1, 2]).lenenc_string().is_err());
         assert!(PacketReader(&[]).byte().is_err());

@@ -20,6 +20,9 @@ use crate::net::byte_stream::ByteStream;
 use crate::net::dial::dial;
 use crate::net::pipeline::{PendingReply, Pipeline};
 
+/// Room for most commands.
+const USUAL_COMMAND: usize = 512;
+
 /// A connection. Once closed it stays closed; its users open another. Dropped, it ends when the outstanding
 /// commands are answered.
 pub(in crate::engines::mysql) struct MysqlPipeline {
@@ -27,6 +30,37 @@ pub(in crate::engines::mysql) struct MysqlPipeline {
     /// Commands are sent even if their replies are dropped. Session locks count on that: the server then knows
     /// of every claim that its client asked for.
     keeps_abandoned: bool,
+}
+
+/// A command.
+pub(in crate::engines::mysql) enum MysqlCommand<'a> {
+    /// A statement without parameters. It must not contain text of other people.
+    Query(&'a str),
+    /// A [`MysqlCommand::Query`] after whose refusal the connection is of no use: it ends then, and later commands are
+    /// not answered.
+    QueryThatMustSucceed(&'a str),
+    Prepare(&'a str),
+    Execute(StatementId, &'a [MysqlParam<'a>]),
+}
+
+impl MysqlCommand<'_> {
+    /// Adds its packet. `None` if it is too long; nothing is added then.
+    fn put(&self, out: &mut Vec<u8>) -> Option<ExpectedResponse> {
+        let to = match self {
+            MysqlCommand::Query(_) | MysqlCommand::QueryThatMustSucceed(_) => ResponseTo::Query,
+            MysqlCommand::Prepare(_) => ResponseTo::StmtPrepare,
+            MysqlCommand::Execute(..) => ResponseTo::StmtExecute,
+        };
+        let is_put = put_packet(out, 0, |payload| match self {
+            MysqlCommand::Query(statement) | MysqlCommand::QueryThatMustSucceed(statement) => {
+                put_com_query(payload, statement);
+            }
+            MysqlCommand::Prepare(statement) => put_com_stmt_prepare(payload, statement),
+            MysqlCommand::Execute(statement, values) => put_com_stmt_execute(payload, *statement, values),
+        });
+        let must_succeed = matches!(self, MysqlCommand::QueryThatMustSucceed(_));
+        is_put.then_some(ExpectedResponse { to, must_succeed })
+    }
 }
 
 /// Commands that are sent together.
@@ -38,30 +72,9 @@ pub(in crate::engines::mysql) struct Batch {
 }
 
 impl Batch {
-    /// A statement without parameters. It must not contain text of other people.
-    pub(in crate::engines::mysql) fn query(&mut self, statement: &str) {
-        self.command(ResponseTo::ComQuery, false, |payload| put_com_query(payload, statement));
-    }
-
-    /// [`Batch::query`], after whose refusal the connection is of no use: it ends then, and later commands are
-    /// not answered.
-    pub(in crate::engines::mysql) fn query_that_must_succeed(&mut self, statement: &str) {
-        self.command(ResponseTo::ComQuery, true, |payload| put_com_query(payload, statement));
-    }
-
-    pub(in crate::engines::mysql) fn prepare(&mut self, statement: &str) {
-        let put = |payload: &mut Vec<u8>| put_com_stmt_prepare(payload, statement);
-        self.command(ResponseTo::ComStmtPrepare, false, put);
-    }
-
-    pub(in crate::engines::mysql) fn execute(&mut self, statement: StatementId, values: &[MysqlParam<'_>]) {
-        let put = |payload: &mut Vec<u8>| put_com_stmt_execute(payload, statement, values);
-        self.command(ResponseTo::ComStmtExecute, false, put);
-    }
-
-    fn command(&mut self, to: ResponseTo, must_succeed: bool, put: impl FnOnce(&mut Vec<u8>)) {
-        let is_put = put_packet(&mut self.bytes, 0, put);
-        self.expected.push(is_put.then_some(ExpectedResponse { to, must_succeed }));
+    pub(in crate::engines::mysql) fn add(&mut self, command: &MysqlCommand<'_>) {
+        self.bytes.reserve(USUAL_COMMAND);
+        self.expected.push(command.put(&mut self.bytes));
     }
 }
 
@@ -137,10 +150,14 @@ impl MysqlPipeline {
     }
 
     /// Sends one command.
-    pub(in crate::engines::mysql) fn send_one(&self, put: impl FnOnce(&mut Batch)) -> PendingResponse {
-        let mut batch = Batch::default();
-        put(&mut batch);
-        self.send(batch).pop().expect("a reply for the command")
+    pub(in crate::engines::mysql) fn send_one(&self, command: &MysqlCommand<'_>) -> PendingResponse {
+        let mut bytes = Vec::with_capacity(USUAL_COMMAND);
+        let reply = match (command.put(&mut bytes), self.keeps_abandoned) {
+            (None, _) => Err(too_long()),
+            (Some(expected), false) => self.pipeline.send(&bytes, expected).ok_or_else(|| self.ended()),
+            (Some(expected), true) => self.pipeline.send_kept(&bytes, expected).ok_or_else(|| self.ended()),
+        };
+        PendingResponse { pipeline: self.pipeline.clone(), reply }
     }
 
     fn send_batch(&self, Batch { bytes, expected }: Batch, is_kept: bool) -> Vec<PendingResponse> {
@@ -151,12 +168,20 @@ impl MysqlPipeline {
         };
         let mut pending = pending.map(Vec::into_iter);
         let replies = expected.iter().map(|expected| match (expected, &mut pending) {
-            (None, _) => Err(WireError::Unable("a statement of more than 16 MB".to_owned())),
-            (Some(_), None) => Err(WireError::Ended(self.pipeline.reason())),
+            (None, _) => Err(too_long()),
+            (Some(_), None) => Err(self.ended()),
             (Some(_), Some(pending)) => Ok(pending.next().expect("a reply for each command that was sent")),
         });
         replies.map(|reply| PendingResponse { pipeline: self.pipeline.clone(), reply }).collect()
     }
+
+    fn ended(&self) -> WireError {
+        WireError::Ended(self.pipeline.reason())
+    }
+}
+
+fn too_long() -> WireError {
+    WireError::Unable("a statement of more than 16 MB".to_owned())
 }
 
 async fn begin(
@@ -187,23 +212,23 @@ mod tests {
 
     /// It was carried out by then, and is never answered.
     #[tokio::test]
-    async fn what_follows_a_command_that_had_to_succeed_is_not_told_that_it_was_refused() {
+    async fn commands_behind_a_refused_one_that_must_succeed_are_not_refused() {
         let (pipeline, mut far) = open();
         let mut batch = Batch::default();
-        batch.query_that_must_succeed("ROLLBACK");
+        batch.add(&MysqlCommand::QueryThatMustSucceed("ROLLBACK"));
         pipeline.send_unattended(batch);
-        let behind = pipeline.send_one(|batch| batch.query("SELECT 1"));
+        let behind = pipeline.send_one(&MysqlCommand::Query("SELECT 1"));
         far.write_all(ERR).await.expect("read");
         assert!(is_ended(behind.await, "no"));
-        let late = pipeline.send_one(|batch| batch.query("SELECT 1"));
+        let late = pipeline.send_one(&MysqlCommand::Query("SELECT 1"));
         assert!(is_ended(late.await, "no") && pipeline.is_closed(), "nobody answers any more");
     }
 
     /// Taken for a refusal, it would tell the others that nothing was done.
     #[tokio::test]
-    async fn an_answer_that_comes_after_the_end_is_no_reason_for_it() {
+    async fn a_reply_after_the_end_is_no_reason_for_it() {
         let (pipeline, mut far) = open();
-        let asked = pipeline.send_one(|batch| batch.query("SELECT 1"));
+        let asked = pipeline.send_one(&MysqlCommand::Query("SELECT 1"));
         pipeline.close();
         let _ = far.write_all(ERR).await;
         tokio::task::yield_now().await;
@@ -211,12 +236,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_too_long_is_not_sent() {
+    async fn a_command_that_is_too_long_is_not_sent() {
         let (pipeline, mut far) = open();
         tokio::task::yield_now().await;
         let mut batch = Batch::default();
-        batch.query(&"x".repeat(1 << 24));
-        batch.query("a");
+        batch.add(&MysqlCommand::Query(&"x".repeat(1 << 24)));
+        batch.add(&MysqlCommand::Query("a"));
         let [too_long, short] = pipeline.send(batch).try_into().ok().expect("two replies");
         assert!(matches!(too_long.await, Err(WireError::Unable(why)) if why.contains("16 MB")));
         let mut sent = [0; 6];

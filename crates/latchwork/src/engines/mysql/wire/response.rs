@@ -20,10 +20,10 @@ const MAX_COLUMNS: u64 = 4_096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResponseTo {
     /// Its rows are text.
-    ComQuery,
-    ComStmtPrepare,
+    Query,
+    StmtPrepare,
     /// Its rows are binary.
-    ComStmtExecute,
+    StmtExecute,
 }
 
 /// The packet that is expected next.
@@ -74,7 +74,7 @@ impl PartialResponse {
             return Ok(Some(Err(err_packet(&payload[1..])?)));
         }
         self.next = match self.next {
-            NextPacket::First if self.to == ResponseTo::ComStmtPrepare => {
+            NextPacket::First if self.to == ResponseTo::StmtPrepare => {
                 let ComStmtPrepareOk { statement_id, num_columns, num_params } =
                     ComStmtPrepareOk::parse(payload)?;
                 self.reply.statement_id = statement_id;
@@ -108,7 +108,7 @@ impl PartialResponse {
                 let rows = &mut self.reply.rows;
                 rows.width = columns.len();
                 match self.to {
-                    ResponseTo::ComStmtExecute => binary_row(payload, columns, &mut rows.values)?,
+                    ResponseTo::StmtExecute => binary_row(payload, columns, &mut rows.values)?,
                     _ => text_row(payload, columns, &mut rows.values)?,
                 }
                 NextPacket::Row
@@ -154,7 +154,7 @@ mod tests {
         row.extend((-2_i64).to_le_bytes());
         row.extend([0xff, 0xff]);
         let packets: [&[u8]; 8] = [&[4], &long, &tiny, &small, &bytes, &end, &row, &end];
-        let reply = response(ResponseTo::ComStmtExecute, &packets).expect("rows");
+        let reply = response(ResponseTo::StmtExecute, &packets).expect("rows");
         assert_eq!(
             reply.rows.to_vecs(),
             [[SqlValue::Int(-2), SqlValue::Int(-1), SqlValue::Int(255), SqlValue::Null]]
@@ -162,36 +162,36 @@ mod tests {
     }
 
     #[test]
-    fn without_ends_the_last_column_is_followed_by_rows_or_by_none() {
+    fn with_deprecate_eof_rows_follow_the_last_column_definition() {
         let (small, done) = (column_of(0x01, 0x20), [0xfe, 0, 0, 2, 0, 0, 0]);
         let rows: [&[u8]; 4] = [&[1], &small, &[0, 0, 7], &done];
-        let reply = response_with(true, ResponseTo::ComStmtExecute, &rows).expect("a row");
+        let reply = response_with(true, ResponseTo::StmtExecute, &rows).expect("a row");
         assert_eq!(reply.rows.to_vecs(), [[SqlValue::Int(7)]]);
         let none: [&[u8]; 3] = [&[1], &small, &done];
-        let reply = response_with(true, ResponseTo::ComQuery, &none).expect("no row");
+        let reply = response_with(true, ResponseTo::Query, &none).expect("no row");
         assert!(reply.rows.first().is_none());
         let prepared: [&[u8]; 2] = [&[0, 7, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0], &column_of(0xfc, 0)];
-        let reply = response_with(true, ResponseTo::ComStmtPrepare, &prepared).expect("prepared");
+        let reply = response_with(true, ResponseTo::StmtPrepare, &prepared).expect("prepared");
         assert_eq!(reply.statement_id.0, 7);
     }
 
     #[test]
-    fn what_was_done_refused_and_prepared_is_told_apart() {
-        let done = response(ResponseTo::ComStmtExecute, &[&[0, 1, 0xfd, 1, 2, 3, 2, 0]]).expect("done");
+    fn ok_err_and_prepare_ok_packets_are_told_apart() {
+        let done = response(ResponseTo::StmtExecute, &[&[0, 1, 0xfd, 1, 2, 3, 2, 0]]).expect("done");
         assert_eq!((done.matched, done.insert_id), (1, 0x03_02_01));
-        let refused = response(ResponseTo::ComStmtExecute, &[b"\xff\xbd\x04#40001Deadlock found"]);
+        let refused = response(ResponseTo::StmtExecute, &[b"\xff\xbd\x04#40001Deadlock found"]);
         assert!(
             matches!(refused, Err(WireError::Refused { code: 1213, words }) if words == "Deadlock found")
         );
         let end = [0xfe, 0, 0, 2, 0];
         let prepared: [&[u8]; 3] = [&[0, 7, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0], &column_of(0xfc, 0), &end];
-        assert_eq!(response(ResponseTo::ComStmtPrepare, &prepared).expect("prepared").statement_id.0, 7);
+        assert_eq!(response(ResponseTo::StmtPrepare, &prepared).expect("prepared").statement_id.0, 7);
     }
 
     /// A server that wants a file of ours, and bytes without any sense.
     #[test]
-    fn what_the_protocol_does_not_have_ends_the_connection_without_a_panic() {
-        let mut partial = PartialResponse::new(ResponseTo::ComQuery, false);
+    fn packets_outside_the_protocol_are_errors_and_not_panics() {
+        let mut partial = PartialResponse::new(ResponseTo::Query, false);
         assert!(partial.take(b"\xfb/etc/passwd", &mut Vec::new()).is_err());
         let mut seed = 1_u64;
         let mut draw = move || {
@@ -200,9 +200,9 @@ mod tests {
         };
         for _ in 0..20_000 {
             let to = match draw() % 3 {
-                0 => ResponseTo::ComStmtPrepare,
-                1 => ResponseTo::ComStmtExecute,
-                _ => ResponseTo::ComQuery,
+                0 => ResponseTo::StmtPrepare,
+                1 => ResponseTo::StmtExecute,
+                _ => ResponseTo::Query,
             };
             let (mut partial, mut columns) = (PartialResponse::new(to, draw() % 2 == 0), Vec::new());
             for _ in 0..8 {

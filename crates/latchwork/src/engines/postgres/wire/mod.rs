@@ -1,7 +1,7 @@
 //! The part of PostgreSQL's protocol that session locks need: prepared statements with parameters, pipelined.
 //!
 //! Session locks use a few long-lived connections with small messages. The driver that rows use connects and
-//! authenticates here as well, but does no more: through it a request would take half as long again.
+//! authenticates here as well, but does no more: through it a request would cost half as much again.
 
 mod login;
 mod message;
@@ -19,6 +19,9 @@ use self::message::{PostgresCodec, put_execute, put_prepare, put_query};
 use super::options::Options;
 use crate::engines::sql::session::Moving;
 use crate::net::pipeline::{PendingReply, Pipeline};
+
+/// Room for most requests, in bytes.
+const USUAL_REQUEST: usize = 512;
 
 /// A connection. Once closed it stays closed; its users open another. It ends when it is dropped.
 pub(super) struct AdvisoryWire {
@@ -79,12 +82,11 @@ impl AdvisoryWire {
     /// # Errors
     /// If it was not sent.
     fn send(&self, put: impl FnOnce(&mut Vec<u8>) -> bool) -> Result<PendingReply<PostgresReply>, WireError> {
-        let mut request = Vec::new();
+        let mut request = Vec::with_capacity(USUAL_REQUEST);
         if !put(&mut request) {
             return Err(PostgresCodec::request_too_long());
         }
-        let replies = self.pipeline.send_all_kept(&request, [()]);
-        let reply = replies.and_then(|mut replies| replies.pop());
+        let reply = self.pipeline.send_kept(&request, ());
         reply.ok_or_else(|| WireError::Ended(self.pipeline.reason()))
     }
 }

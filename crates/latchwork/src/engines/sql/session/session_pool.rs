@@ -22,9 +22,9 @@ const MAX_IDLE: usize = 2;
 const MAX_KEYS: usize = 1_024;
 
 /// Ends a connection whose opening is cancelled, without waiting for replies that may never arrive.
-struct OpeningGuard<'a>(&'a Moving);
+struct SessionOpeningGuard<'a>(&'a Moving);
 
-impl Drop for OpeningGuard<'_> {
+impl Drop for SessionOpeningGuard<'_> {
     fn drop(&mut self) {
         self.0.end();
     }
@@ -92,7 +92,7 @@ impl<S: SessionStore> SessionPool<S> {
             }
         };
         let moving = Moving::new(self.thread.clone(), CloseHook::new(on_close));
-        let guard = OpeningGuard(&moving);
+        let guard = SessionOpeningGuard(&moving);
         let opening = moving.moved(self.store.open(&moving));
         let connection = open_in_time(&self.store, &self.thread, opening).await?;
         std::mem::forget(guard);
