@@ -1,6 +1,6 @@
 //! A socket that is heard on whichever runtime asks.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -14,6 +14,8 @@ use crate::net::dial::dial;
 pub(in crate::engines) struct Socket {
     /// Missing only if it could not be taken over.
     stream: Option<TcpStream>,
+    /// The same socket, for writes that do not wait.
+    twin: std::net::TcpStream,
     runtime: runtime::Id,
 }
 
@@ -22,8 +24,9 @@ impl Socket {
     /// What the system says.
     pub(in crate::engines) async fn connect(host: &str, port: u16) -> io::Result<Self> {
         let stream = dial(host, port).await?.into_std()?;
+        let twin = stream.try_clone()?;
         // Heard from here on: who connects may have begun on another runtime.
-        Ok(Self { stream: Some(TcpStream::from_std(stream)?), runtime: Handle::current().id() })
+        Ok(Self { stream: Some(TcpStream::from_std(stream)?), twin, runtime: Handle::current().id() })
     }
 
     fn is_here(&self) -> bool {
@@ -57,12 +60,12 @@ impl AsyncWrite for Socket {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        // A task of another runtime writes for itself, and leaves the socket to the runtime that reads. And a runtime
+        // that has just taken the socket over does not know yet that it can be written to.
+        if let Ok(written) = self.twin.write(bytes) {
+            return Poll::Ready(Ok(written));
+        }
         if !self.is_here() {
-            // A task of another runtime writes for itself, and leaves the socket to the runtime that reads.
-            let stream = self.stream.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-            if let Ok(written) = stream.try_write(bytes) {
-                return Poll::Ready(Ok(written));
-            }
             // The reader is woken, and takes the socket back from here.
             context.waker().wake_by_ref();
         }
