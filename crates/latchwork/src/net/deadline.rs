@@ -7,7 +7,7 @@
 //!
 //! | limit | engines | a server that |
 //! |---|---|---|
-//! | [`CONNECT`] | all with one server | accepts no connection, or does not finish the handshake |
+//! | [`CONNECT`] | all but etcd | accepts no connection, or does not finish the handshake |
 //! | [`ETCD_CONNECT`], [`ETCD_CONNECT_WITH_OTHERS`] | etcd | the same, as a member of a cluster |
 //! | [`ETCD_AUTHENTICATE`] | etcd | does not check the password |
 //! | [`ETCD_REPLY_WITH_OTHERS`] | etcd | leaves a request unanswered, where others can be asked |

@@ -112,8 +112,8 @@ impl Memcached {
     /// Connects to the servers that `url` names. See `docs/engines/memcached.md` for the options.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for an option it does not know, [`ErrorKind::Unreachable`] if none of the servers can be
-    /// reached (or its certificate not trusted), [`ErrorKind::Unsupported`] or [`ErrorKind::Denied`] if one cannot be used.
+    /// [`ErrorKind::Invalid`] for an unknown option, [`ErrorKind::Unreachable`] if no server can be reached (or its
+    /// certificate is not trusted), [`ErrorKind::Unsupported`] or [`ErrorKind::Denied`] if a server cannot be used.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         let Options { endpoints, prefix, quarantine, max_ttl } = Options::of(url)?;
         let quarantine = (quarantine, max_ttl);

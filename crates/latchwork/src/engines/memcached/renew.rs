@@ -13,8 +13,8 @@ use super::{Memcached, Shared, errors};
 use crate::engine::{Claim, Renewal, Valid};
 use crate::{Loss, Result};
 
-/// The value was changed by another connection, is read, is stored: that is three. The core asks again about claims that
-/// need more.
+/// The value was changed by another connection, is read, is stored: that is three. The core asks again about claims
+/// that need more.
 const ROUNDS: usize = 3;
 
 /// The part of the shortest ttl that one of several servers may take. The core gives up all of them after a sixth.
@@ -116,8 +116,8 @@ impl RenewalStep {
                 shared.learned_cas(claim.id, connection, cas);
                 Ok(Renewal::Kept(Valid::For(claim.ttl)))
             }
-            // Changed by another connection of this client, or by another client. A server that has no room to store the
-            // value deletes the one that is there.
+            // Changed by another connection of this client, or by another client. A server that has no room to store
+            // the value deletes the one that is there.
             (Self::Swap(_), Reply::Changed | Reply::Refused(_)) => return Self::Read,
             (_, Reply::Missing) => Ok(Renewal::Lost(Loss::Removed)),
             (Self::Read, Reply::Item(item)) => match value::owner(&item.value, claim.id) {

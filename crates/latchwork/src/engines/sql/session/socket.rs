@@ -1,6 +1,6 @@
 //! A socket that can be polled on any runtime.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -14,6 +14,8 @@ use crate::net::dial::dial;
 pub(in crate::engines) struct Socket {
     /// `None` only after it could not be registered.
     stream: Option<TcpStream>,
+    /// The same socket, for writes that do not wait.
+    twin: std::net::TcpStream,
     runtime: runtime::Id,
 }
 
@@ -22,8 +24,9 @@ impl Socket {
     /// The error of the operating system.
     pub(in crate::engines) async fn connect(host: &str, port: u16) -> io::Result<Self> {
         let stream = dial(host, port).await?.into_std()?;
+        let twin = stream.try_clone()?;
         // Registered with this runtime: the connecting task may have started on another one.
-        Ok(Self { stream: Some(TcpStream::from_std(stream)?), runtime: Handle::current().id() })
+        Ok(Self { stream: Some(TcpStream::from_std(stream)?), twin, runtime: Handle::current().id() })
     }
 
     fn is_registered_here(&self) -> bool {
@@ -57,12 +60,12 @@ impl AsyncWrite for Socket {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        // A task of another runtime writes for itself, and leaves the socket registered with the runtime that reads. And a
+        // runtime that has just registered the socket does not know yet that it is writable.
+        if let Ok(written) = self.twin.write(bytes) {
+            return Poll::Ready(Ok(written));
+        }
         if !self.is_registered_here() {
-            // A task of another runtime writes directly, and leaves the socket registered with the runtime that reads.
-            let stream = self.stream.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-            if let Ok(written) = stream.try_write(bytes) {
-                return Poll::Ready(Ok(written));
-            }
             // Wakes the reader, which registers the socket with its runtime again.
             context.waker().wake_by_ref();
         }
