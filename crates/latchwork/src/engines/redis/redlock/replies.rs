@@ -12,7 +12,7 @@ pub(super) struct Replies {
     pub(super) holders: Vec<ClaimState>,
     pub(super) failures: Vec<(ErrorKind, String)>,
     /// The number of failures that are about TLS.
-    tls_failures: usize,
+    pub(super) tls_failures: usize,
     /// The numbers of masters that certainly did nothing.
     pub(super) without_effect: Vec<usize>,
 }
