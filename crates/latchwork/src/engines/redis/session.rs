@@ -1,5 +1,5 @@
-//! The state that the handles of one client share: its connections, its waiting claims, and the server's
-//! known_server.
+//! The state that the handles of one client share: its connections, its waiting claims, and what it knows of
+//! the server.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
