@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::core::{ClientHandle, Grip};
+use crate::core::{ClientHandle, HeldClaim};
 use crate::engine::Released;
 use crate::{Error, ErrorKind, Held, Loss, Result};
 
@@ -15,17 +15,17 @@ use crate::{Error, ErrorKind, Held, Loss, Result};
 pub struct Guard {
     /// Dropped first: views of a nested guard see by it that theirs let go, though others of its owner hold on.
     own: Option<Arc<()>>,
-    grip: Grip,
+    claim: HeldClaim,
     held: Held,
     /// Dropped last: it waits for the release that the drop of the other fields sends.
     client: ClientHandle,
 }
 
 impl Guard {
-    pub(crate) fn new(grip: Grip, client: ClientHandle) -> Self {
-        let own = matches!(grip, Grip::Shared(_)).then(Arc::default);
-        let held = Held::new(&grip, own.as_ref().map(Arc::downgrade));
-        Self { own, grip, held, client }
+    pub(crate) fn new(claim: HeldClaim, client: ClientHandle) -> Self {
+        let own = matches!(claim, HeldClaim::Shared(_)).then(Arc::default);
+        let held = Held::new(&claim, own.as_ref().map(Arc::downgrade));
+        Self { own, claim, held, client }
     }
 
     /// Makes the errors of this guard name an election.
@@ -35,8 +35,8 @@ impl Guard {
     }
 
     #[cfg(test)]
-    pub(crate) fn into_grip(self) -> Grip {
-        self.grip
+    pub(crate) fn into_held_claim(self) -> HeldClaim {
+        self.claim
     }
 
     /// Does `work` and gives the lock back; or drops the work the moment the lock is lost.
@@ -85,10 +85,10 @@ impl Guard {
     /// # Ok(()) }
     /// ```
     pub async fn release(self) -> Result<()> {
-        let Self { own, grip, held, client } = self;
+        let Self { own, claim, held, client } = self;
         drop(own);
         let clock = client.clock;
-        match grip.release().await {
+        match claim.release().await {
             (Err(error), _) => {
                 let now = clock.now();
                 Err(held.about(error.may_be_held(held.server_lease_over(now), now)))

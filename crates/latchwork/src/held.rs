@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::clock::Moment;
-use crate::core::{Hold, Tenure, defaults};
+use crate::core::{HeldClaim, LeaseState, defaults};
 use crate::error::Subject;
 use crate::{Error, ErrorKind, LockName, Loss, Result, Token};
 
@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, LockName, Loss, Result, Token};
 /// its [`Guard`](crate::Guard), and from then on this says that nothing is certain.
 #[derive(Clone)]
 pub struct Held {
-    hold: Arc<Hold>,
+    lease: Arc<LeaseState>,
     /// Which of the guards that the claim was passed to.
     turn: u8,
     /// Of a guard that may hold beside others of its owner: gone once that guard lets go.
@@ -24,9 +24,9 @@ pub struct Held {
 }
 
 impl Held {
-    pub(crate) fn new(tenure: &Tenure, own: Option<Weak<()>>) -> Self {
-        let (hold, turn, token) = (tenure.hold().clone(), tenure.pass(), tenure.token());
-        Self { hold, turn, own, token, subject: Subject::Lock }
+    pub(crate) fn new(claim: &HeldClaim, own: Option<Weak<()>>) -> Self {
+        let (lease, turn, token) = (claim.lease().clone(), claim.pass(), claim.token());
+        Self { lease, turn, own, token, subject: Subject::Lock }
     }
 
     /// Makes the errors of this view name an election.
@@ -41,12 +41,12 @@ impl Held {
 
     /// Whether the guard of this view let go.
     fn let_go(&self) -> bool {
-        self.own.as_ref().is_some_and(|own| own.strong_count() == 0) || !self.hold.is_turn(self.turn)
+        self.own.as_ref().is_some_and(|own| own.strong_count() == 0) || !self.lease.is_turn(self.turn)
     }
 
     /// The lock.
     pub fn name(&self) -> &LockName {
-        &self.hold.claim.name
+        &self.lease.claim.name
     }
 
     /// The fencing token: greater than every earlier grant's of this lock. Send it with every write, and let the
@@ -57,8 +57,8 @@ impl Held {
     /// [`Lock::fenced`](crate::Lock::fenced).
     pub fn token(&self) -> Result<Token> {
         self.token.ok_or_else(|| {
-            let hint = if self.hold.tokens_on_request { " unless the lock is .fenced()" } else { "" };
-            let message = format!("{} has no fencing tokens{hint}", self.hold.engine);
+            let hint = if self.lease.tokens_on_request { " unless the lock is .fenced()" } else { "" };
+            let message = format!("{} has no fencing tokens{hint}", self.lease.engine);
             self.about(Error::new(ErrorKind::Unsupported, message))
         })
     }
@@ -73,7 +73,7 @@ impl Held {
 
     /// Why the lock is lost, if it is.
     pub(crate) fn loss(&self) -> Option<Loss> {
-        self.hold.loss()
+        self.lease.loss()
     }
 
     pub(crate) fn lost_error(&self, why: Loss) -> Error {
@@ -85,19 +85,19 @@ impl Held {
         if !self.is_certain() {
             return Duration::ZERO;
         }
-        self.hold.look(|lease, now| lease.deadline().since(now))
+        self.lease.read(|lease, now| lease.deadline().since(now))
     }
 
     /// When the lease ends if no renewal succeeds from here on; the same after a loss, when it may lie in the past.
     pub fn lease_end(&self) -> Moment {
-        self.hold.look(|lease, _| lease.deadline())
+        self.lease.read(|lease, _| lease.deadline())
     }
 
     /// The latest moment at which the lease ends at the server. That is later than [`Held::lease_end`], which
     /// this side can rely on: the server counts from the moment at which it carries out a renewal, and one
     /// may be in flight.
     pub(crate) fn server_lease_over(&self, now: Moment) -> Moment {
-        let claim = &self.hold.claim;
+        let claim = &self.lease.claim;
         claim.lease_over(now.after(claim.ttl / defaults::RENEW_WITHIN + defaults::LATE))
     }
 
@@ -122,7 +122,7 @@ impl Held {
     /// # Ok(()) }
     /// ```
     pub async fn lost(&self) -> Loss {
-        let loss = self.hold.lost(self.turn).await;
+        let loss = self.lease.lost(self.turn).await;
         // Asked after the loss was found: what came after the release is none of this guard's.
         if self.let_go() { std::future::pending().await } else { loss }
     }

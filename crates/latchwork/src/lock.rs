@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Moment;
-use crate::core::{self, ClientHandle, Holder, LeaseTerms, OnWaiting, Outcome, Patience, Terms, defaults};
+use crate::core::{
+    self, AcquireOutcome, Blocker, ClientHandle, LeaseTerms, LockTerms, OnWaiting, WaitUntil, defaults,
+};
 use crate::engine::{Lifetime, Mode, Note};
 use crate::{Effect, Error, ErrorKind, Guard, Held, LockName, OwnerId, Result, Waiting};
 
@@ -33,7 +35,7 @@ pub struct Lock {
     /// Or the text that is none.
     name: Result<LockName, Arc<str>>,
     wait: Wait,
-    terms: Arc<Terms>,
+    terms: Arc<LockTerms>,
     /// What was given as an owner and is none.
     bad_owner: Option<Arc<str>>,
     /// What is wrong with the recipe it belongs to.
@@ -42,7 +44,7 @@ pub struct Lock {
 
 impl Lock {
     pub(crate) fn new(core: ClientHandle, name: &str, note: Note) -> Self {
-        let terms = Terms {
+        let terms = LockTerms {
             mode: Mode::Exclusive,
             owner: None,
             lease: LeaseTerms { ttl: defaults::TTL, stop_margin: None, max_hold: None },
@@ -58,7 +60,7 @@ impl Lock {
         Self { core, name, wait: Wait::Forever, terms: Arc::new(terms), bad_owner: None, wrong: None }
     }
 
-    fn terms_mut(&mut self) -> &mut Terms {
+    fn terms_mut(&mut self) -> &mut LockTerms {
         Arc::make_mut(&mut self.terms)
     }
 
@@ -268,11 +270,11 @@ impl Lock {
     /// # Ok(()) }
     /// ```
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
-        Ok(match self.attempt(Patience::None).await? {
-            Outcome::Held(grip) => Some(Guard::new(grip, self.core.clone())),
-            Outcome::NotHeld { left: None, .. } => None,
-            Outcome::NotHeld { holder, left } => {
-                return Err(self.not_held(Wait::Never, holder, left));
+        Ok(match self.attempt(WaitUntil::Never).await? {
+            AcquireOutcome::Held(held) => Some(Guard::new(held, self.core.clone())),
+            AcquireOutcome::NotHeld { left: None, .. } => None,
+            AcquireOutcome::NotHeld { blocker, left } => {
+                return Err(self.not_held(Wait::Never, blocker, left));
             }
         })
     }
@@ -305,23 +307,23 @@ impl Lock {
     /// # Ok(()) }
     /// ```
     pub async fn acquire(&self) -> Result<Guard> {
-        self.acquire_within(self.patience()).await
+        self.acquire_within(self.wait_until()).await
     }
 
     /// The same, as one of several that have to be had by one time.
-    pub(crate) async fn acquire_within(&self, patience: Patience) -> Result<Guard> {
-        match self.attempt(patience).await? {
-            Outcome::Held(grip) => Ok(Guard::new(grip, self.core.clone())),
-            Outcome::NotHeld { holder, left } => Err(self.not_held(self.wait, holder, left)),
+    pub(crate) async fn acquire_within(&self, wait: WaitUntil) -> Result<Guard> {
+        match self.attempt(wait).await? {
+            AcquireOutcome::Held(held) => Ok(Guard::new(held, self.core.clone())),
+            AcquireOutcome::NotHeld { blocker, left } => Err(self.not_held(self.wait, blocker, left)),
         }
     }
 
     /// Until when to wait, counted from now.
-    pub(crate) fn patience(&self) -> Patience {
+    pub(crate) fn wait_until(&self) -> WaitUntil {
         match self.wait {
-            Wait::Never => Patience::None,
-            Wait::UpTo(limit) => Patience::Until(self.core.clock.now().after(limit)),
-            Wait::Forever => Patience::Endless,
+            Wait::Never => WaitUntil::Never,
+            Wait::UpTo(limit) => WaitUntil::Moment(self.core.clock.now().after(limit)),
+            Wait::Forever => WaitUntil::Forever,
         }
     }
 
@@ -358,11 +360,11 @@ impl Lock {
         self.acquire().await?.run(work).await
     }
 
-    async fn attempt(&self, patience: Patience) -> Result<Outcome> {
+    async fn attempt(&self, wait: WaitUntil) -> Result<AcquireOutcome> {
         let name = self.checked()?;
         // A free lock is had without ever waiting: a loop of such calls must not keep its thread from other tasks.
         tokio::task::coop::consume_budget().await;
-        core::acquire(&self.core, name, &self.terms, patience).await
+        core::acquire(&self.core, name, &self.terms, wait).await
     }
 
     fn checked_name(&self) -> Result<&LockName> {
@@ -442,28 +444,28 @@ impl Lock {
         Ok(())
     }
 
-    fn not_held(&self, wait: Wait, holder: Holder, left: Option<Moment>) -> Error {
+    fn not_held(&self, wait: Wait, blocker: Blocker, left: Option<Moment>) -> Error {
         let by = |note: Option<Note>| {
             note.filter(|note| !note.as_str().is_empty()).map(|note| format!("by {}", note.as_str()))
         };
-        let (permits, state, why) = match (holder, self.terms.mode.permits()) {
-            (Holder::Elsewhere(note), Some(of)) => {
+        let (permits, state, why) = match (blocker, self.terms.mode.permits()) {
+            (Blocker::Elsewhere(note), Some(of)) => {
                 let one = by(note).map_or_else(String::new, |by| format!(" (one {by})"));
                 (format!("{of} of {of} permits "), format!("held{one}"), String::new())
             }
-            (Holder::Elsewhere(note) | Holder::Quarantine(note), _) => {
+            (Blocker::Elsewhere(note) | Blocker::Quarantine(note), _) => {
                 let by = by(note).map_or_else(String::new, |by| format!(" {by}"));
                 (String::new(), format!("held{by}"), String::new())
             }
             // No more tasks ask the engine for permits than there are permits.
-            (Holder::Task | Holder::WaitingTask, Some(of)) => {
+            (Blocker::Task | Blocker::WaitingTask, Some(of)) => {
                 let why = format!(": other tasks of this client hold or wait for all {of} permits");
                 (String::new(), "not free".to_owned(), why)
             }
-            (Holder::Task, None) => {
+            (Blocker::Task, None) => {
                 (String::new(), "held by another task of this client".to_owned(), String::new())
             }
-            (Holder::WaitingTask, None) => {
+            (Blocker::WaitingTask, None) => {
                 let why = ": another task of this client waits for it first".to_owned();
                 (String::new(), "not free".to_owned(), why)
             }

@@ -1,93 +1,82 @@
 //! The core owns time: waiting, renewing, deadlines, cancelling, and the queue inside this process.
 //!
-//! It is written once for every engine and knows none of them. Three values carry the duties, and dropping one always
-//! does the right thing: a [`Ticket`] is the right to drive a name's remote claim, a [`Tenure`] is a held claim, and a
-//! [`Finish`](finish::Finish) opens the name again once its release was answered.
+//! It is written once for every engine and knows none of them. Its rooms depend on each other in one direction:
+//!
+//! ```text
+//! acquire     drives an attempt, and waits in the client's queue for its turn
+//!    |
+//! held        a held claim, its lease, and the keeper that renews it
+//!    |
+//! background  releases, and requests whose caller may go away
+//!    |
+//! queue       decides which task of the client is next
+//!    |
+//! terms, defaults, telemetry
+//! ```
+//!
+//! Three values carry the duties, and dropping one always does the right thing: a ticket is the right to drive a name's
+//! remote claim, a [`HeldClaim`] is a held claim, and a `ReleasePending` opens the name again once its release was answered.
 
-mod active;
-mod alarm;
+mod acquire;
 mod background;
 pub(crate) mod defaults;
-mod drive;
-mod duty;
-mod finish;
-mod grip;
-mod handle;
-mod hold;
-mod janitor;
-mod keeper;
-mod lease;
-mod limits;
-mod local;
-mod machine;
-mod pending_release;
-mod request;
-mod shield;
-mod sweeper;
-#[cfg_attr(not(feature = "telemetry"), path = "silence.rs")]
+mod held;
+mod queue;
 mod telemetry;
-mod tenure;
 mod terms;
-mod ticket;
-mod turn;
-mod watched;
 
-pub(crate) use drive::{Holder, Outcome, acquire};
-pub(crate) use grip::Grip;
-pub(crate) use handle::ClientHandle;
-pub(crate) use hold::Hold;
-pub(crate) use lease::LeaseTerms;
-pub(crate) use machine::Patience;
-pub(crate) use tenure::Tenure;
-pub(crate) use terms::Terms;
-pub(crate) use ticket::Ticket;
-pub(crate) use watched::OnWaiting;
+pub(crate) use acquire::{AcquireOutcome, Blocker, acquire};
+pub(crate) use background::ClientHandle;
+pub(crate) use held::{HeldClaim, LeaseState};
+pub(crate) use terms::{LeaseTerms, LockTerms, OnWaiting, WaitUntil};
 
 use std::future::Future;
 use std::sync::Arc;
 
-use self::background::Background;
-use self::keeper::Keeper;
-use self::limits::Limits;
-use self::local::Local;
-use self::request::Request;
+use self::background::{Background, LimitedRequest, RequestDeadlines};
+use self::held::{Keeper, SharedHandle};
+use self::queue::LocalQueues;
 use self::telemetry::Telemetry;
 use crate::clock::{Clock, Moment};
 use crate::engine::{Boxed, SharedEngine};
 use crate::{Effect, Error, ErrorKind, Guarantees, Result};
 
-/// What one client's guards, waiters and keeper share.
+/// The state that one client's guards, waiters and keeper share.
 pub(crate) struct Core {
     pub(crate) engine: SharedEngine,
-    /// What the engine promised when the client was made.
+    /// The engine's guarantees when the client was made.
     pub(crate) promised: Guarantees,
     pub(crate) clock: Clock,
     /// The process it belongs to.
     pub(crate) pid: u32,
     pub(crate) telemetry: Telemetry,
-    local: Local,
+    queues: LocalQueues<SharedHandle>,
     keeper: Keeper,
     background: Background,
 }
 
 impl Core {
-    /// Waits for `work` until `limit`: an engine may hang, and nobody should hang with it. What was begun goes on in the
-    /// background if it is shielded.
-    pub(crate) async fn until<T>(&self, limit: Moment, work: impl Future<Output = T>) -> Option<T> {
-        tokio::select! {
-            biased;
-            done = work => Some(done),
-            () = self.clock.sleep_until(limit) => None,
-        }
+    /// Waits for `work` until `limit`: an engine may hang, and its callers must not hang with it. Shielded work goes on in the
+    /// background.
+    pub(crate) fn until<T>(
+        &self,
+        limit: Moment,
+        work: impl Future<Output = T>,
+    ) -> impl Future<Output = Option<T>> {
+        until(self.clock, limit, work)
     }
 
-    /// Waits for the answer to a request for as long as any request may take.
-    pub(crate) fn answer<T: 'static>(self: &Arc<Self>, work: Boxed<Result<T>>, now: Moment) -> Request<T> {
-        Request::new(self, work, now)
+    /// Waits for the answer to a request, within the limit of any request.
+    pub(crate) fn answer<T: 'static>(
+        self: &Arc<Self>,
+        work: Boxed<Result<T>>,
+        now: Moment,
+    ) -> LimitedRequest<T> {
+        LimitedRequest::new(self, work, now)
     }
 
-    fn limits(&self) -> &Limits {
-        &self.background.limits
+    fn deadlines(&self) -> &RequestDeadlines {
+        &self.background.deadlines
     }
 
     pub(crate) fn new(engine: SharedEngine) -> Arc<Self> {
@@ -97,7 +86,7 @@ impl Core {
         promised.warnings.iter().for_each(|warning| telemetry.warned(warning));
         Arc::new(Self {
             keeper: Keeper::new(&engine, clock),
-            local: Local::default(),
+            queues: LocalQueues::new(clock),
             telemetry,
             promised,
             engine,
@@ -112,7 +101,7 @@ impl Core {
         self.pid != forkmark::process_id()
     }
 
-    /// A fork must not speak through its parent's connections.
+    /// A fork must not use its parent's connections.
     pub(crate) fn refuse_a_copy(&self) -> Result<()> {
         if self.is_a_copy() {
             let message = "this process is a fork of the one that connected; connect again after the fork";
@@ -121,8 +110,8 @@ impl Core {
         Ok(())
     }
 
-    /// Waits until everything that goes on in the background is done, up to [`defaults::CLOSE_LIMIT`] after the last lock that
-    /// is kept for a while may be given back.
+    /// Waits until all background work is done, for at most [`defaults::CLOSE_LIMIT`] after the last lock that is kept for a
+    /// while may be released.
     pub(crate) async fn flush(&self) -> Result<()> {
         let limit = self.background.kept_until().max(self.clock.now()).after(defaults::CLOSE_LIMIT);
         if self.until(limit, self.background.finished()).await.is_some() {
@@ -138,9 +127,18 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         if self.is_a_copy() {
-            // The session is the parent's: whatever ends it here would end it there.
+            // The session is the parent's: its end here would end it there.
             std::mem::forget(self.engine.clone());
         }
+    }
+}
+
+/// Waits for `work` until `limit`.
+async fn until<T>(clock: Clock, limit: Moment, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        () = clock.sleep_until(limit) => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::multi_guard::{MultiGuard, MultiHeld};
 use super::together::{all_of, first_of};
-use crate::core::Patience;
+use crate::core::WaitUntil;
 use crate::wishes::wishes;
 use crate::{Client, Error, ErrorKind, Guard, Lock, Result};
 
@@ -98,10 +98,10 @@ impl MultiLock {
     /// # Ok(()) }
     /// ```
     pub async fn acquire(&self) -> Result<MultiGuard> {
-        let (locks, patience) = (self.locks()?, self.inner.patience());
+        let (locks, wait) = (self.locks()?, self.inner.wait_until());
         let mut guards = Vec::with_capacity(locks.len());
         for lock in &locks {
-            match next(lock, patience, &guards).await {
+            match next(lock, wait, &guards).await {
                 Ok(guard) => guards.push(guard),
                 Err(error) => {
                     give_back(guards).await;
@@ -163,11 +163,11 @@ impl MultiLock {
 }
 
 /// Waits for the next while those before it are held.
-async fn next(lock: &Lock, patience: Patience, guards: &[Guard]) -> Result<Guard> {
+async fn next(lock: &Lock, wait: WaitUntil, guards: &[Guard]) -> Result<Guard> {
     tokio::select! {
         biased;
         (at, why) = first_of(guards.iter().map(|guard| guard.lost())) => Err(guards[at].lost_error(why)),
-        guard = lock.acquire_within(patience) => guard,
+        guard = lock.acquire_within(wait) => guard,
     }
 }
 

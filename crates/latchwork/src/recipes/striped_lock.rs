@@ -134,12 +134,12 @@ impl AnySegment {
     /// # Ok(()) }
     /// ```
     pub async fn acquire(&self) -> Result<(u32, Guard)> {
-        let patience = self.segments.first().map(Lock::patience);
+        let wait = self.segments.first().map(Lock::wait_until);
         if let Some(had) = self.try_acquire().await? {
             return Ok(had);
         }
-        let all = self.segments.iter().zip(patience.into_iter().cycle());
-        let (number, guard) = first_of(all.map(|(lock, patience)| lock.acquire_within(patience))).await;
+        let all = self.segments.iter().zip(wait.into_iter().cycle());
+        let (number, guard) = first_of(all.map(|(lock, wait)| lock.acquire_within(wait))).await;
         Ok((number as u32, guard?))
     }
 

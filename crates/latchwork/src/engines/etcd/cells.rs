@@ -1,7 +1,8 @@
-//! Cells: the value as it is, at `<namespace><name>.cell`, so that `etcdctl get` and `etcdctl put` work on them.
+//! Cells: the plain value at the key `<namespace><name>.cell`, so that `etcdctl get` and `etcdctl put` work
+//! on them.
 //!
-//! No claim stands at such a key, because a claim's ends in digits. The version is the revision of the last change: the
-//! cluster counts it on, whatever is deleted.
+//! No claim uses such a key, because a claim's key ends in digits. The version of a cell is the revision of
+//! its last change. The cluster's revision only grows, whatever is deleted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +11,9 @@ use tokio::sync::Notify;
 
 use super::Etcd;
 use super::connection::Connection;
-use super::watches::Bell;
+use super::key_watch::WatchRecipient;
 use super::wire::{
-    Compare, DeleteRequest, Operation, PutRequest, RANGE, RangeRequest, RangeResponse, TXN, TxnRequest,
+    Compare, DeleteRangeRequest, Operation, PutRequest, RANGE, RangeRequest, RangeResponse, TXN, TxnRequest,
     TxnResponse,
 };
 use crate::engine::{CellState, Cells, Version, Written};
@@ -25,8 +26,8 @@ impl Etcd {
 
     async fn read_cell(&self, connection: &Connection, name: &LockName) -> Result<CellState> {
         let range = RangeRequest { key: self.cell_key(name), ..RangeRequest::default() };
-        let found: RangeResponse = connection.call(self.options(), RANGE, range).await?;
-        Ok(found
+        let page: RangeResponse = connection.call(self.options(), RANGE, range).await?;
+        Ok(page
             .kvs
             .into_iter()
             .next()
@@ -39,13 +40,13 @@ fn version(revision: i64) -> Version {
 }
 
 impl Cells for Etcd {
-    /// Every change is told; but versions of etcd are known that lose one now and then.
+    /// The server pushes every change, but some versions of etcd are known to lose events.
     fn look_in(&self, _: Duration) -> Duration {
         Duration::from_secs(10)
     }
 
     async fn read(&self, name: &LockName) -> Result<CellState> {
-        let connection = self.session.connection().await?;
+        let connection = self.shared.connection().await?;
         self.read_cell(&connection, name).await
     }
 
@@ -54,9 +55,9 @@ impl Cells for Etcd {
     }
 
     async fn write_if(&self, name: &LockName, seen: Version, value: Option<&[u8]>) -> Result<Written> {
-        // Such a revision there is none.
+        // A greater number is no revision of etcd.
         let Ok(seen) = i64::try_from(seen.get()) else { return Ok(Written::Changed) };
-        let connection = self.session.connection().await?;
+        let connection = self.shared.connection().await?;
         let key = self.cell_key(name);
         let operation = match value {
             Some(value) => Operation::Put(PutRequest {
@@ -64,16 +65,16 @@ impl Cells for Etcd {
                 value: value.to_vec(),
                 ..PutRequest::default()
             }),
-            None => Operation::Delete(DeleteRequest { key: key.clone() }),
+            None => Operation::Delete(DeleteRangeRequest { key: key.clone() }),
         };
         let request = TxnRequest {
-            compare: vec![Compare::changed_in(key, seen)],
+            compare: vec![Compare::modified_in(key, seen)],
             success: vec![operation.into()],
             failure: Vec::new(),
         };
-        let answer: TxnResponse = connection.call(self.options(), TXN, request).await?;
-        let revision = answer.header.as_ref().map_or(0, |header| header.revision);
-        Ok(match (answer.succeeded, value) {
+        let response: TxnResponse = connection.call(self.options(), TXN, request).await?;
+        let revision = response.header.as_ref().map_or(0, |header| header.revision);
+        Ok(match (response.succeeded, value) {
             (false, _) => Written::Changed,
             (true, None) => Written::Done(Version::ABSENT),
             (true, Some(_)) => Written::Done(version(revision)),
@@ -81,14 +82,15 @@ impl Cells for Etcd {
     }
 
     async fn watch(&self, name: &LockName, seen: Version) -> Result<()> {
-        let connection = self.session.connection().await?;
-        let bell = Arc::<Notify>::default();
-        let watch = connection.watches.watch(&connection, self.cell_key(name), Bell::Waiter(bell.clone()));
+        let connection = self.shared.connection().await?;
+        let (key, notify) = (self.cell_key(name), Arc::<Notify>::default());
+        let recipient = WatchRecipient::Waiter(notify.clone());
+        let watch = connection.watch_stream.watch(&connection, key, recipient);
         watch.until_created().await;
-        // What happened before the server began to watch is not told.
+        // The watch does not report changes before its creation.
         let now = self.read_cell(&connection, name).await?.version;
-        while now == seen && !watch.seen().is_changed {
-            bell.notified().await;
+        while now == seen && !watch.status().is_changed {
+            notify.notified().await;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A stream whose end is noticed before anybody else can know of it.
+//! A byte stream that sets a [`CloseSignal`] before it closes.
 
 use std::io;
 use std::pin::Pin;
@@ -7,13 +7,13 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::connection::Closed;
+use super::close_signal::CloseSignal;
 
-/// Notes its end before it closes, also when its runtime ends: what is asked after that was never sent, and must not be
-/// taken for something that may have been.
+/// Sets the signal before the stream closes, also when its runtime ends. A request made after that was never
+/// sent, and its error must say so: nothing was done on the server.
 pub(super) struct CloseObserver<S> {
     pub(super) stream: S,
-    pub(super) closed: Arc<Closed>,
+    pub(super) closed: Arc<CloseSignal>,
 }
 
 impl<S> Drop for CloseObserver<S> {

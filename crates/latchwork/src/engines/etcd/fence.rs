@@ -9,132 +9,118 @@
 //! The fence is a key under the lease itself: once the lease ends, no put under it succeeds either, and no
 //! key is left.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
+use super::Etcd;
+use super::claim_key::ClaimKey;
 use super::connection::Connection;
-use super::failure;
+use super::errors;
 use super::keys;
+use super::options::Options;
 use super::queue;
-use super::session::Place;
 use super::wire::{
-    Compare, DELETE, DeleteRequest, DeleteResponse, Operation, Outcome, PutRequest, TXN, TxnRequest,
-    TxnResponse,
+    Compare, DELETE_RANGE, DeleteRangeRequest, DeleteRangeResponse, Operation, OperationResponse, PutRequest,
+    TXN, TxnRequest, TxnResponse,
 };
-use super::{Etcd, Options};
 use crate::{Effect, Result};
 
-/// The number of requests of one kind that were sent for a claim and not answered. The server may still carry
-/// them out.
-#[derive(Default)]
-pub(super) struct Unanswered(AtomicU32);
-
-impl Unanswered {
-    pub(super) fn is_none(&self) -> bool {
-        self.0.load(Ordering::Acquire) == 0
-    }
-
-    /// Counts one more request, before it is sent. If the value is dropped before the reply, the request
-    /// stays counted.
-    fn send(&self) -> Sent<'_> {
-        self.0.fetch_add(1, Ordering::AcqRel);
-        Sent(self)
-    }
-}
-
-struct Sent<'a>(&'a Unanswered);
-
-impl Sent<'_> {
-    /// The request was carried out, or never will be.
-    fn answered(self) {
-        self.0.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 impl Etcd {
-    /// Puts the key of a place. `None` if its lease ran out between two claims: the next claim uses another
-    /// lease.
-    pub(super) async fn put(
+    /// Puts the key of a claim by `request`, under the fence of its lease. `None` if the lease ended between
+    /// two claims: the next claim uses another lease.
+    pub(super) async fn put_key(
         &self,
         connection: &Connection,
-        place: &Place,
+        claim_key: &ClaimKey,
         request: TxnRequest,
     ) -> Result<Option<TxnResponse>> {
-        let key = keys::fence(&self.options().namespace, place.lease.id);
+        let lease = &claim_key.lease;
+        let fence_key = keys::fence(&self.options().namespace, lease.id);
         loop {
-            let believed = place.lease.fence.load(Ordering::Acquire);
+            let expected = lease.fence.load(Ordering::Acquire);
             let mut request = request.clone();
-            request.compare.push(Compare::changed_in(key.clone(), believed));
-            request.failure.push(queue::own(&key));
-            let sent = place.puts.send();
-            let mut answer: TxnResponse = match connection.ask(self.options(), TXN, request).await {
-                Ok(answer) => answer,
-                Err(status) if failure::is_lease_gone(&status) => {
-                    sent.answered();
-                    place.lease.end();
+            request.compare.push(Compare::modified_in(fence_key.clone(), expected));
+            request.failure.push(queue::get(&fence_key));
+            let put = claim_key.puts.begin();
+            let mut response: TxnResponse = match connection.try_call(self.options(), TXN, request).await {
+                Ok(response) => response,
+                Err(status) if errors::is_lease_not_found(&status) => {
+                    put.answered();
+                    lease.set_ended();
                     return Ok(None);
                 }
                 Err(status) => {
-                    let error = connection.failed(&status);
+                    let error = connection.error(&status);
                     if error.effect() == Effect::None {
-                        sent.answered();
+                        put.answered();
                     }
                     return Err(error);
                 }
             };
-            sent.answered();
-            if answer.succeeded {
-                return Ok(Some(answer));
+            put.answered();
+            if response.succeeded {
+                return Ok(Some(response));
             }
-            let fence = match answer.responses.pop().and_then(|last| last.outcome) {
-                Some(Outcome::Range(range)) => range.kvs.first().map_or(0, |fence| fence.mod_revision),
-                _ => return Err(failure::protocol_error(&connection.place)),
+            let fence = match response.responses.pop().and_then(|last| last.response) {
+                Some(OperationResponse::Range(range)) => {
+                    range.kvs.first().map_or(0, |fence| fence.mod_revision)
+                }
+                _ => return Err(errors::protocol_error(&connection.shown_as)),
             };
-            if fence == believed {
-                return Ok(Some(answer));
+            if fence == expected {
+                return Ok(Some(response));
             }
             // The fence was changed for another claim. Store the revision from the reply, unless another task
             // has stored a newer one.
-            let _ = place.lease.fence.compare_exchange(believed, fence, Ordering::AcqRel, Ordering::Acquire);
+            let _ = lease.fence.compare_exchange(expected, fence, Ordering::AcqRel, Ordering::Acquire);
         }
     }
 
-    /// Deletes the key of a place, and makes sure that no earlier request can create it again. Returns
+    /// Deletes the key of a claim, and makes sure that no earlier request can create it again. Returns
     /// whether the key existed.
-    pub(super) async fn take_out(&self, connection: &Connection, place: &Place) -> Result<bool> {
-        let fence = (!place.puts.is_none()).then(|| keys::fence(&self.options().namespace, place.lease.id));
-        let sent = place.deletes.send();
-        let was_there = match fence {
-            None => delete(connection, self.options(), place.key.clone()).await?,
-            Some(fence) => self.fence_off(connection, place, fence).await?,
+    pub(super) async fn delete_key(&self, connection: &Connection, claim_key: &ClaimKey) -> Result<bool> {
+        let fence_key =
+            (!claim_key.puts.is_none()).then(|| keys::fence(&self.options().namespace, claim_key.lease.id));
+        let delete = claim_key.deletes.begin();
+        let existed = match fence_key {
+            None => delete_plain(connection, self.options(), claim_key.key.clone()).await?,
+            Some(fence_key) => self.delete_and_fence(connection, claim_key, fence_key).await?,
         };
-        sent.answered();
-        Ok(was_there)
+        delete.answered();
+        Ok(existed)
     }
 
-    async fn fence_off(&self, connection: &Connection, place: &Place, fence: Vec<u8>) -> Result<bool> {
-        let put = PutRequest { key: fence, lease: place.lease.id, ..PutRequest::default() };
-        let delete = DeleteRequest { key: place.key.clone() };
+    async fn delete_and_fence(
+        &self,
+        connection: &Connection,
+        claim_key: &ClaimKey,
+        fence_key: Vec<u8>,
+    ) -> Result<bool> {
+        let lease = &claim_key.lease;
+        let put = PutRequest { key: fence_key, lease: lease.id, ..PutRequest::default() };
+        let delete = DeleteRangeRequest { key: claim_key.key.clone() };
         let success = vec![Operation::Put(put).into(), Operation::Delete(delete).into()];
         let request = TxnRequest { success, ..TxnRequest::default() };
-        let answer: TxnResponse = match connection.ask(self.options(), TXN, request).await {
-            Ok(answer) => answer,
+        let response: TxnResponse = match connection.try_call(self.options(), TXN, request).await {
+            Ok(response) => response,
             // The key is gone with its lease, and no put under that lease can succeed any more.
-            Err(status) if failure::is_lease_gone(&status) => {
-                place.lease.end();
+            Err(status) if errors::is_lease_not_found(&status) => {
+                lease.set_ended();
                 return Ok(false);
             }
-            Err(status) => return Err(connection.failed(&status)),
+            Err(status) => return Err(connection.error(&status)),
         };
-        let changed = answer.header.as_ref().map_or(0, |header| header.revision);
-        place.lease.fence.fetch_max(changed, Ordering::AcqRel);
-        let deleted = answer.responses.into_iter().any(
-            |response| matches!(response.outcome, Some(Outcome::Delete(DeleteResponse { deleted })) if deleted > 0),
-        );
-        Ok(deleted)
+        let changed = response.header.as_ref().map_or(0, |header| header.revision);
+        lease.fence.fetch_max(changed, Ordering::AcqRel);
+        let mut deletes = response.responses.into_iter().filter_map(|response| match response.response {
+            Some(OperationResponse::Delete(DeleteRangeResponse { deleted })) => Some(deleted),
+            _ => None,
+        });
+        Ok(deletes.any(|deleted| deleted > 0))
     }
 }
 
-async fn delete(connection: &Connection, options: &Options, key: Vec<u8>) -> Result<bool> {
-    let deleted: DeleteResponse = connection.call(options, DELETE, DeleteRequest { key }).await?;
-    Ok(deleted.deleted > 0)
+async fn delete_plain(connection: &Connection, options: &Options, key: Vec<u8>) -> Result<bool> {
+    let response: DeleteRangeResponse =
+        connection.call(options, DELETE_RANGE, DeleteRangeRequest { key }).await?;
+    Ok(response.deleted > 0)
 }

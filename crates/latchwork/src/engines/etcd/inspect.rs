@@ -1,33 +1,36 @@
-//! Looking at locks from outside, and taking them away.
+//! Lists holders and waiters, and revokes claims.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use super::Etcd;
 use super::connection::Connection;
-use super::keys::{self, Contender};
+use super::contender_key::ContenderKey;
+use super::keys;
 use super::wire::{
-    Compare, DeleteRequest, LEASE_TIME_TO_LIVE, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, Operation,
-    PutRequest, RANGE, RangeRequest, RangeResponse, TXN, TxnRequest, TxnResponse,
+    Compare, DeleteRangeRequest, KeyValue, LEASE_TIME_TO_LIVE, LeaseTimeToLiveRequest,
+    LeaseTimeToLiveResponse, Operation, PutRequest, RANGE, RangeRequest, RangeResponse, TXN, TxnRequest,
+    TxnResponse,
 };
-use super::{Etcd, state_of};
 use crate::engine::{ClaimState, Filter, LockState, Mode, Revoke, Revoked};
 use crate::{LockName, Result};
 
-/// Keys that are read in one go.
+/// The number of keys that are read in one request.
 const PAGE: i64 = 500;
-/// How many holders' leases are asked about. With more, it is left out how long they run.
-const LEASES: usize = 100;
+/// The number of leases whose remaining time is read. With more holders, the remaining time of the others is
+/// left out.
+const MAX_LEASES: usize = 100;
 
 impl Etcd {
     pub(super) async fn inspect_all(&self, filter: &Filter) -> Result<Vec<LockState>> {
-        let connection = self.session.connection().await?;
+        let connection = self.shared.connection().await?;
         let namespace = &self.options().namespace;
         let (from, end) = match filter {
             Filter::Name(name) => keys::contenders(namespace, name),
-            Filter::Prefix(prefix) => below(format!("{namespace}{prefix}").into_bytes()),
+            Filter::Prefix(prefix) => prefix_range(format!("{namespace}{prefix}").into_bytes()),
         };
-        let mut locks = BTreeMap::<LockName, Vec<Contender>>::new();
-        for kv in self.read_all(&connection, from, end).await? {
+        let mut locks = BTreeMap::<LockName, Vec<ContenderKey>>::new();
+        for kv in self.read_range(&connection, from, end).await? {
             let Some(name) = keys::lock_of(namespace, &kv.key).filter(|name| filter.matches(name)) else {
                 continue;
             };
@@ -35,19 +38,19 @@ impl Etcd {
                 locks.entry(name).or_default().push(contender);
             }
         }
-        let mut left = HashMap::new();
+        let mut remaining = HashMap::new();
         let mut states = Vec::new();
         for (name, mut contenders) in locks {
             contenders.sort_by_key(|contender| contender.revision);
-            let holders = holders(&contenders);
+            let holders = count_holders(&contenders);
             let mut state = LockState::new(name);
             for (at, contender) in contenders.iter().enumerate() {
-                let mut seen = state_of(contender);
+                let mut claim = contender.state();
                 if at < holders {
-                    seen.expires_in = self.left(&connection, contender.lease, &mut left).await?;
-                    state.holders.push(seen);
+                    claim.expires_in = self.remaining(&connection, contender.lease, &mut remaining).await?;
+                    state.holders.push(claim);
                 } else {
-                    state.waiters.push(ClaimState { token: None, ..seen });
+                    state.waiters.push(ClaimState { token: None, ..claim });
                 }
             }
             states.push(state);
@@ -55,84 +58,91 @@ impl Etcd {
         Ok(states)
     }
 
-    async fn read_all(
+    async fn read_range(
         &self,
         connection: &Connection,
         from: Vec<u8>,
         end: Vec<u8>,
-    ) -> Result<Vec<super::wire::KeyValue>> {
-        let (mut from, mut found) = (from, Vec::new());
+    ) -> Result<Vec<KeyValue>> {
+        let (mut from, mut kvs) = (from, Vec::new());
         loop {
             let request =
                 RangeRequest { key: from, range_end: end.clone(), limit: PAGE, ..RangeRequest::default() };
             let page: RangeResponse = connection.call(self.options(), RANGE, request).await?;
-            found.extend(page.kvs);
-            match found.last().filter(|_| page.more) {
+            kvs.extend(page.kvs);
+            match kvs.last().filter(|_| page.more) {
                 // The key just behind the last one.
                 Some(last) => from = [&last.key[..], b"\0"].concat(),
-                None => return Ok(found),
+                None => return Ok(kvs),
             }
         }
     }
 
-    /// How long a lease still runs.
-    async fn left(
+    /// The remaining time of a lease. `known` has those that were read before.
+    async fn remaining(
         &self,
         connection: &Connection,
         lease: i64,
         known: &mut HashMap<i64, Option<Duration>>,
     ) -> Result<Option<Duration>> {
-        if let Some(left) = known.get(&lease) {
-            return Ok(*left);
+        if let Some(remaining) = known.get(&lease) {
+            return Ok(*remaining);
         }
-        if known.len() >= LEASES {
+        if known.len() >= MAX_LEASES {
             return Ok(None);
         }
         let request = LeaseTimeToLiveRequest { id: lease, keys: false };
-        let answer: LeaseTimeToLiveResponse =
+        let response: LeaseTimeToLiveResponse =
             connection.call(self.options(), LEASE_TIME_TO_LIVE, request).await?;
-        let left = u64::try_from(answer.ttl).ok().map(Duration::from_secs);
-        known.insert(lease, left);
-        Ok(left)
+        let remaining = u64::try_from(response.ttl).ok().map(Duration::from_secs);
+        known.insert(lease, remaining);
+        Ok(remaining)
     }
 
-    pub(super) async fn revoke_holder(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
-        let connection = self.session.connection().await?;
+    pub(super) async fn revoke_holders(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
+        let connection = self.shared.connection().await?;
         let (from, end) = keys::contenders(&self.options().namespace, &lock.name);
-        let found = self.read_all(&connection, from, end).await?;
-        let named = |contender: &Contender| lock.holders.iter().any(|holder| holder.id == contender.id);
-        let found = found.into_iter().filter_map(|kv| self.contender(&lock.name, kv)).filter(named);
-        let (found, mut left) = (found.collect::<Vec<_>>(), HashMap::new());
-        for contender in found.iter().filter(|contender| !contender.is_ours) {
-            let mut seen = state_of(contender);
-            seen.expires_in = self.left(&connection, contender.lease, &mut left).await?;
-            how.check(&seen).map_err(|error| error.about(&lock.name))?;
+        let kvs = self.read_range(&connection, from, end).await?;
+        let is_named = |contender: &ContenderKey| lock.holders.iter().any(|holder| holder.id == contender.id);
+        let contenders = kvs.into_iter().filter_map(|kv| self.contender(&lock.name, kv)).filter(is_named);
+        let (contenders, mut remaining) = (contenders.collect::<Vec<_>>(), HashMap::new());
+        for contender in contenders.iter().filter(|contender| contender.is_foreign) {
+            let mut claim = contender.state();
+            claim.expires_in = self.remaining(&connection, contender.lease, &mut remaining).await?;
+            how.check(&claim).map_err(|error| error.about(&lock.name))?;
         }
         let mut revoked = Revoked::NotHeld;
-        for contender in found {
-            if self.take_away(&connection, contender, how).await? {
+        for contender in contenders {
+            if self.revoke_contender(&connection, contender, how).await? {
                 revoked = Revoked::Done;
             }
         }
         Ok(revoked)
     }
 
-    /// Only if the key is still the one that was seen.
-    async fn take_away(&self, connection: &Connection, contender: Contender, how: Revoke) -> Result<bool> {
-        let Contender { key, revision, is_ours, is_revoked, .. } = contender;
+    /// Revokes a claim, if its key is still the one that was read.
+    async fn revoke_contender(
+        &self,
+        connection: &Connection,
+        contender: ContenderKey,
+        how: Revoke,
+    ) -> Result<bool> {
+        let ContenderKey { key, revision, is_foreign, is_revoked, .. } = contender;
         if !how.is_now() {
-            // It may be done already, by another operator.
+            // Another operator may have revoked it already.
             return Ok(is_revoked || self.mark_revoked(connection, &key, revision).await?);
         }
-        if is_ours && !is_revoked {
-            // In a request of its own, or its client would hear of the deletion alone.
+        if !is_foreign && !is_revoked {
+            // In a request of its own. In one transaction with the deletion, the holder's watch would report
+            // only the deletion.
             self.mark_revoked(connection, &key, revision).await?;
         }
-        let delete = Operation::Delete(DeleteRequest { key: key.clone() });
+        let delete = Operation::Delete(DeleteRangeRequest { key: key.clone() });
         self.if_created_in(connection, key, revision, delete).await
     }
 
-    /// Writes a claim's key again: its client knows that nobody else would. What others read there stays.
+    /// Writes a claim's key again, with the same value. Its client knows by this that the claim was revoked,
+    /// because no other program writes the key.
     async fn mark_revoked(&self, connection: &Connection, key: &[u8], created: i64) -> Result<bool> {
         let key = key.to_vec();
         let put =
@@ -149,13 +159,14 @@ impl Etcd {
     ) -> Result<bool> {
         let compare = vec![Compare::created_in(key, created)];
         let request = TxnRequest { compare, success: vec![operation.into()], failure: Vec::new() };
-        let answer: TxnResponse = connection.call(self.options(), TXN, request).await?;
-        Ok(answer.succeeded)
+        let response: TxnResponse = connection.call(self.options(), TXN, request).await?;
+        Ok(response.succeeded)
     }
 }
 
-/// How many of those in the queue hold: the first, and those like it just behind it who may hold beside it.
-fn holders(contenders: &[Contender]) -> usize {
+/// The number of contenders that hold the lock: the first, and the contenders of its mode directly behind it
+/// that may hold at the same time.
+fn count_holders(contenders: &[ContenderKey]) -> usize {
     let Some(first) = contenders.first() else { return 0 };
     let most = match first.mode {
         Mode::Exclusive | Mode::Write => 1,
@@ -165,8 +176,8 @@ fn holders(contenders: &[Contender]) -> usize {
     contenders.iter().take(most).take_while(|contender| contender.mode == first.mode).count()
 }
 
-/// All keys that begin so.
-fn below(prefix: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
+/// The range of all keys with this prefix.
+fn prefix_range(prefix: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
     let mut end = prefix.clone();
     while let Some(last) = end.pop() {
         if last < u8::MAX {
@@ -174,7 +185,7 @@ fn below(prefix: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
             return (prefix, end);
         }
     }
-    // Every key there is.
+    // An empty prefix: all keys. A zero byte as the end stands for the last key.
     match prefix.is_empty() {
         true => (vec![0], vec![0]),
         false => (prefix, vec![0]),

@@ -1,5 +1,6 @@
-//! Who leads: whoever holds the lock of this name, and tells something. That stands in its key, as etcd's own elections
-//! (`etcdctl elect`, Go's `concurrency.Election`) have it: they see our leaders, and we theirs.
+//! Leaders: the holder of a lock that proclaims a value leads. The value is in the holder's key, as with
+//! etcd's own elections (`etcdctl elect`, Go's `concurrency.Election`): their observers see leaders of this
+//! engine, and the reverse.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,29 +8,31 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::connection::Connection;
-use super::keys::{self, Contender};
-use super::watches::Bell;
+use super::contender_key::ContenderKey;
+use super::key_watch::WatchRecipient;
+use super::keys;
 use super::wire::{RANGE, RangeRequest, RangeResponse};
-use super::{Etcd, failure, queue};
+use super::{Etcd, errors, queue};
 use crate::engine::{CellState, Cells, Version, Written};
 use crate::{LockName, Result};
 
-/// So many keys are read at a time. The first is the holder's, unless it belongs to a lock with a longer name.
+/// The number of keys that are read in one request. The first is the holder's, unless it belongs to a lock
+/// with a longer name.
 const PAGE: i64 = 16;
 
-/// What the holders of locks tell.
+/// The values that the holders of locks proclaim, as cells.
 pub(super) struct Leaders(pub(super) Etcd);
 
 impl Leaders {
-    /// The oldest of those who contend for a lock.
-    async fn holder(&self, connection: &Connection, name: &LockName) -> Result<Option<Contender>> {
+    /// The oldest contender for a lock.
+    async fn holder(&self, connection: &Connection, name: &LockName) -> Result<Option<ContenderKey>> {
         let options = self.0.options();
         let mut request = queue::oldest(&options.namespace, name, PAGE);
         loop {
             let page: RangeResponse = connection.call(options, RANGE, request.clone()).await?;
             let last = page.kvs.last().map(|kv| kv.create_revision).filter(|_| page.more);
-            if let Some(found) = page.kvs.into_iter().find_map(|kv| self.0.contender(name, kv)) {
-                return Ok(Some(found));
+            if let Some(holder) = page.kvs.into_iter().find_map(|kv| self.0.contender(name, kv)) {
+                return Ok(Some(holder));
             }
             let Some(last) = last else { return Ok(None) };
             request = RangeRequest { min_create_revision: last + 1, ..request };
@@ -37,21 +40,21 @@ impl Leaders {
     }
 }
 
-fn leader(holder: Option<Contender>) -> CellState {
+fn leader(holder: Option<ContenderKey>) -> CellState {
     holder.map_or(CellState::ABSENT, |holder| {
         let version = Version::new(u128::try_from(holder.revision).unwrap_or_default());
-        holder.tells.map_or(CellState::ABSENT, |value| CellState::new(version, value))
+        holder.proclaimed.map_or(CellState::ABSENT, |value| CellState::new(version, value))
     })
 }
 
 impl Cells for Leaders {
-    /// As with other cells.
+    /// As often as other cells.
     fn look_in(&self, unchanged_for: Duration) -> Duration {
         self.0.look_in(unchanged_for)
     }
 
     async fn read(&self, name: &LockName) -> Result<CellState> {
-        let connection = self.0.session.connection().await?;
+        let connection = self.0.shared.connection().await?;
         Ok(leader(self.holder(&connection, name).await?))
     }
 
@@ -60,26 +63,28 @@ impl Cells for Leaders {
     }
 
     async fn write_if(&self, _: &LockName, _: Version, _: Option<&[u8]>) -> Result<Written> {
-        Err(failure::unsupported("etcd: the leader cannot be set; it must be elected"))
+        Err(errors::unsupported("etcd: the leader cannot be set; it must be elected"))
     }
 
-    /// Watches the key of whoever holds; those behind it do not matter. If nobody holds, all who might come.
+    /// Watches the holder's key; waiters do not matter. Without a holder, watches the keys of all possible
+    /// contenders.
     async fn watch(&self, name: &LockName, seen: Version) -> Result<()> {
-        let connection = self.0.session.connection().await?;
-        let bell = Arc::<Notify>::default();
+        let connection = self.0.shared.connection().await?;
+        let notify = Arc::<Notify>::default();
         let first = self.holder(&connection, name).await?;
-        let watched = match &first {
+        let range = match &first {
             Some(holder) => (holder.key.clone(), Vec::new()),
             None => keys::contenders(&self.0.options().namespace, name),
         };
-        let watch = connection.watches.watch_all(&connection, watched, Bell::Waiter(bell.clone()));
+        let recipient = WatchRecipient::Waiter(notify.clone());
+        let watch = connection.watch_stream.watch_range(&connection, range, recipient);
         watch.until_created().await;
-        // What happened before the server began to watch is not told.
+        // The watch does not report changes before its creation.
         let now = self.holder(&connection, name).await?;
         let is_same = now.as_ref().map(|now| now.revision) == first.map(|first| first.revision);
         let version = leader(now).version;
-        while is_same && version == seen && !watch.seen().is_changed {
-            bell.notified().await;
+        while is_same && version == seen && !watch.status().is_changed {
+            notify.notified().await;
         }
         Ok(())
     }

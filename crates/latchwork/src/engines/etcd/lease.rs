@@ -1,4 +1,4 @@
-//! A lease at the server, under which all claims of one client with the same ttl stand.
+//! A lease on the server. The keys of all claims of one client with the same ttl are attached to it.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
@@ -8,7 +8,7 @@ use tokio_stream::StreamExt;
 use tonic::Status;
 
 use super::connection::Connection;
-use super::failure;
+use super::errors;
 use super::options::Options;
 use super::wire::{
     LEASE_GRANT, LEASE_KEEP_ALIVE, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest,
@@ -20,27 +20,27 @@ use crate::core::defaults::less_drift;
 use crate::net::deadline;
 use crate::poison::lock_ignoring_poison;
 
-/// One lease. Once it is over, it stays so.
-pub(super) struct Lease {
-    /// Chosen here, so that a grant whose answer was lost can be found again.
+/// One lease. Once it has ended, it stays so.
+pub(super) struct EtcdLease {
+    /// Chosen by this client, so that a grant whose reply was lost can be found again.
     pub(super) id: i64,
     ttl: Duration,
-    /// When the newest request was sent that the server answered by keeping it.
-    kept: Mutex<Moment>,
-    is_over: AtomicBool,
-    renewals: AtomicU32,
-    /// The revision in which its fence was last changed, as far as is known. 0: it has no fence.
+    /// When the newest successful grant or keep-alive was sent.
+    renewed_at: Mutex<Moment>,
+    has_ended: AtomicBool,
+    keep_alives: AtomicU32,
+    /// The revision in which the lease's fence was last changed, as far as is known. 0: it has no fence.
     pub(super) fence: AtomicI64,
 }
 
-impl Lease {
-    /// An id that nobody else has.
-    pub(super) fn draw_id() -> i64 {
-        // Positive, and never 0: that would leave the choice to the server.
+impl EtcdLease {
+    /// A random id for a new lease.
+    pub(super) fn random_id() -> i64 {
+        // Positive, and never 0: the server would choose the id.
         i64::from_be_bytes(clock::random_bytes()).unsigned_abs().clamp(1, i64::MAX as u64) as i64
     }
 
-    /// Asks for a lease of this id. A grant whose answer was lost is found to be there.
+    /// Requests a lease of this id. A lease that was granted before, without a reply, is found.
     pub(super) async fn grant(
         connection: &Connection,
         options: &Options,
@@ -49,80 +49,88 @@ impl Lease {
     ) -> Result<Self> {
         let sent = Clock::boottime().now();
         let request = LeaseGrantRequest { ttl: seconds, id };
-        let granted: Result<LeaseGrantResponse, Status> = connection.ask(options, LEASE_GRANT, request).await;
+        let granted: Result<LeaseGrantResponse, Status> =
+            connection.try_call(options, LEASE_GRANT, request).await;
         let ttl = match granted {
             Ok(granted) => granted.ttl,
-            Err(status) if failure::is_lease_there(&status) => {
-                ask_to_keep(connection, id, deadline::ETCD_REPLY_WITH_OTHERS).await?
+            Err(status) if errors::is_lease_already_granted(&status) => {
+                send_keep_alive(connection, id, deadline::ETCD_REPLY_WITH_OTHERS).await?
             }
-            Err(status) => return Err(connection.failed(&status)),
+            Err(status) => return Err(connection.error(&status)),
         };
         if ttl <= 0 {
-            return Err(failure::protocol_error(&connection.place));
+            return Err(errors::protocol_error(&connection.shown_as));
         }
-        let ttl = Duration::from_secs(ttl.unsigned_abs());
-        let (kept, is_over) = (Mutex::new(sent), AtomicBool::new(false));
-        Ok(Self { id, ttl, kept, is_over, renewals: AtomicU32::new(0), fence: AtomicI64::new(0) })
+        Ok(Self {
+            id,
+            ttl: Duration::from_secs(ttl.unsigned_abs()),
+            renewed_at: Mutex::new(sent),
+            has_ended: AtomicBool::new(false),
+            keep_alives: AtomicU32::new(0),
+            fence: AtomicI64::new(0),
+        })
     }
 
-    /// Until when it is there for sure, unless somebody revokes it.
+    /// The end of the time in which the lease certainly exists, unless an operator revokes it.
     pub(super) fn deadline(&self) -> Moment {
-        lock_ignoring_poison(&self.kept).after(less_drift(self.ttl))
+        lock_ignoring_poison(&self.renewed_at).after(less_drift(self.ttl))
     }
 
-    /// How much of it is used up.
-    fn used(&self) -> Duration {
-        Clock::boottime().now().since(*lock_ignoring_poison(&self.kept))
+    /// The time since the last renewal.
+    fn age(&self) -> Duration {
+        Clock::boottime().now().since(*lock_ignoring_poison(&self.renewed_at))
     }
 
-    /// Whether most of it is left: not yet a third is used up.
+    /// Whether less than a third of the ttl has passed since the last renewal.
     pub(super) fn is_fresh(&self) -> bool {
-        !self.is_over() && self.used() < self.ttl / 3
+        !self.has_ended() && self.age() < self.ttl / 3
     }
 
-    /// Whether the server said that it is over.
-    pub(super) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
+    /// Whether the server has reported that the lease does not exist.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
     }
 
-    /// It is over: the server said so.
-    pub(super) fn end(&self) {
-        self.is_over.store(true, Ordering::Release);
+    /// Notes that the server has reported the end of the lease.
+    pub(super) fn set_ended(&self) {
+        self.has_ended.store(true, Ordering::Release);
     }
 
-    /// The time limit for a reply to a waiter under this lease. The lease may already be a third used up, and
-    /// enough of it must be left to renew it through another member. At least a second, so that a slow
-    /// machine is not taken for a hung one.
-    pub(super) fn answer_limit(&self) -> Duration {
+    /// The time limit for a reply to a waiter under this lease. A third of the ttl may already have passed,
+    /// and enough of it must be left to renew the lease through another member. At least a second, so that a
+    /// slow machine is not taken for a hung one.
+    pub(super) fn reply_timeout(&self) -> Duration {
         deadline::ETCD_REPLY_WITH_OTHERS.min(Duration::from_secs(1).max(self.ttl / 3))
     }
 
-    /// Keeps it alive, unless that was just done: one request for all keys under it. Returns how often it was
-    /// kept alive, if this call did so. Does not wait for other tasks: a caller whose connection works keeps
-    /// the lease alive, whatever the others do.
-    pub(super) async fn keep(&self, connection: &Connection) -> Result<Option<u32>> {
-        if self.is_over() || self.used() < self.ttl / 12 {
+    /// Sends a keep-alive, unless one has just succeeded: one request for all keys under the lease. If this
+    /// call sent one, returns the number of earlier keep-alives. Does not wait for other tasks: a caller
+    /// whose connection works keeps the lease alive, whatever the others do.
+    pub(super) async fn keep_alive(&self, connection: &Connection) -> Result<Option<u32>> {
+        if self.has_ended() || self.age() < self.ttl / 12 {
             return Ok(None);
         }
         let sent = Clock::boottime().now();
-        if ask_to_keep(connection, self.id, self.answer_limit()).await? <= 0 {
-            self.end();
+        if send_keep_alive(connection, self.id, self.reply_timeout()).await? <= 0 {
+            self.set_ended();
             return Ok(None);
         }
-        let mut kept = lock_ignoring_poison(&self.kept);
-        *kept = sent.max(*kept);
-        drop(kept);
-        Ok(Some(self.renewals.fetch_add(1, Ordering::Relaxed)))
+        let mut renewed_at = lock_ignoring_poison(&self.renewed_at);
+        *renewed_at = sent.max(*renewed_at);
+        drop(renewed_at);
+        Ok(Some(self.keep_alives.fetch_add(1, Ordering::Relaxed)))
     }
 }
 
-/// Keeps a lease alive, and returns its seconds; 0 or less if there is none.
-async fn ask_to_keep(connection: &Connection, id: i64, limit: Duration) -> Result<i64> {
-    let asking = async {
-        let request = tokio_stream::once(LeaseKeepAliveRequest { id });
-        let mut answers = connection.stream::<_, LeaseKeepAliveResponse>(LEASE_KEEP_ALIVE, request).await?;
-        answers.next().await.unwrap_or_else(|| Err(Status::unavailable("the stream ended without an answer")))
+/// Sends one keep-alive. Returns the lease's ttl in seconds; 0 or less if the lease does not exist.
+async fn send_keep_alive(connection: &Connection, id: i64, timeout: Duration) -> Result<i64> {
+    let calling = async {
+        let requests = tokio_stream::once(LeaseKeepAliveRequest { id });
+        let mut responses =
+            connection.open_stream::<_, LeaseKeepAliveResponse>(LEASE_KEEP_ALIVE, requests).await?;
+        let no_response = || Err(Status::unavailable("the stream ended without an answer"));
+        responses.next().await.unwrap_or_else(no_response)
     };
-    let answer = connection.answered(limit, asking).await;
-    answer.map(|kept| kept.ttl).map_err(|status| connection.failed(&status))
+    let response = connection.reply_within(timeout, calling).await;
+    response.map(|response| response.ttl).map_err(|status| connection.error(&status))
 }

@@ -1,37 +1,28 @@
-//! What a URL says: where the members are, and how to reach them.
+//! The options of an `etcd://` URL.
 
 use std::sync::Arc;
 
 use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
 
+use super::endpoint::Endpoint;
 use crate::Result;
 use crate::engine::EngineUrl;
-use crate::engine::url_options::{host_and_port, invalid};
+use crate::engine::url_options::invalid;
 use crate::net::tls::tls;
 
 const KNOWN: [&str; 4] = ["ca", "cert", "key", "namespace"];
-const PORT: u16 = 2379;
 
 /// A cluster, and how to lock on it.
 pub(super) struct Options {
-    /// Never empty.
-    pub(super) members: Vec<Member>,
+    /// The members. Never empty.
+    pub(super) endpoints: Vec<Endpoint>,
     pub(super) tls: Option<Arc<ClientConfig>>,
     pub(super) user: Option<User>,
-    /// Before every key.
+    /// The prefix of every key.
     pub(super) namespace: String,
 }
 
-/// One member of the cluster.
-pub(super) struct Member {
-    pub(super) host: String,
-    pub(super) port: u16,
-    /// What its certificate must say.
-    pub(super) name: ServerName<'static>,
-}
-
-/// Who asks. Not printed.
+/// The credentials. Without `Debug`, so that they are never printed.
 pub(super) struct User {
     pub(super) name: String,
     pub(super) password: String,
@@ -39,45 +30,31 @@ pub(super) struct User {
 
 impl Options {
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the option, what it takes and never its value.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid). The error names the option and its valid values,
+    /// never its value.
     pub(super) fn of(url: &EngineUrl) -> Result<Self> {
         url.expect_only(&KNOWN)?;
         if !url.path().trim_matches('/').is_empty() {
             let why = "takes no path; set a prefix for all keys with namespace=app/";
             return Err(invalid(url, why.to_owned()));
         }
-        let mut members = url.hosts().map(|host| member(url, host)).collect::<Result<Vec<_>>>()?;
-        if members.is_empty() {
-            members.push(member(url, "127.0.0.1")?);
+        let mut endpoints = url.hosts().map(|host| Endpoint::parse(url, host)).collect::<Result<Vec<_>>>()?;
+        if endpoints.is_empty() {
+            endpoints.push(Endpoint::parse(url, "127.0.0.1")?);
         }
         let namespace = url.option("namespace").unwrap_or_default().to_owned();
         let tls = tls(url)?.map(|mut tls| {
             tls.alpn_protocols = vec![b"h2".to_vec()];
             Arc::new(tls)
         });
-        Ok(Self { members, tls, user: user(url)?, namespace })
+        Ok(Self { endpoints, tls, user: user(url)?, namespace })
     }
 
-    /// The members' addresses, as they may be shown.
-    pub(super) fn place(&self) -> String {
-        let places: Vec<_> = self.members.iter().map(Member::place).collect();
-        places.join(",")
+    /// The members' addresses, for messages.
+    pub(super) fn shown_as(&self) -> String {
+        let addresses: Vec<_> = self.endpoints.iter().map(Endpoint::shown_as).collect();
+        addresses.join(",")
     }
-}
-
-impl Member {
-    /// Its address, as it may be shown.
-    pub(super) fn place(&self) -> String {
-        format!("{}:{}", self.host, self.port)
-    }
-}
-
-fn member(url: &EngineUrl, text: &str) -> Result<Member> {
-    let (host, port) = host_and_port(text, PORT)
-        .ok_or_else(|| invalid(url, "a port is no number from 1 to 65535".to_owned()))?;
-    let name = ServerName::try_from(host.clone())
-        .map_err(|_| invalid(url, "a host is neither a name nor an address".to_owned()))?;
-    Ok(Member { host, port, name })
 }
 
 fn user(url: &EngineUrl) -> Result<Option<User>> {
@@ -86,7 +63,7 @@ fn user(url: &EngineUrl) -> Result<Option<User>> {
         (Some(name), Some(password)) => {
             Ok(Some(User { name: name.to_owned(), password: password.to_owned() }))
         }
-        // Neither is shown: one may be meant as the other.
+        // The error shows neither: a password may stand where the user belongs.
         _ => {
             Err(invalid(url, "a user and a password go together; write etcd://user:password@host".to_owned()))
         }

@@ -1,18 +1,20 @@
-//! Asking about the queue of a lock.
+//! The queue of a lock: its contenders' keys in the order of their creation.
 
 use super::Etcd;
 use super::connection::Connection;
-use super::keys::{self, Contender};
+use super::contender_key::ContenderKey;
+use super::keys;
 use super::wire::{
-    ASCENDING, BY_CREATION, DESCENDING, Operation, RANGE, RangeRequest, RangeResponse, RequestOp,
+    KeyValue, Operation, RANGE, RangeRequest, RangeResponse, RequestOp, SortOrder, SortTarget,
 };
 use crate::engine::Mode;
 use crate::{LockName, Result};
 
-/// So many are read at a time when those who were read first were none to wait for.
+/// The page size after a first page without a blocking key.
 const PAGE: i64 = 64;
 
-/// How many are read first for a claim of this mode: itself, and as many as can tell that it has to wait.
+/// The size of the first page for a claim of this mode: the claim's own key, and enough others to decide that
+/// the claim has to wait.
 pub(super) fn first_page(mode: Mode) -> i64 {
     match mode {
         Mode::Permit { of } => 1 + i64::from(of).min(PAGE),
@@ -20,54 +22,56 @@ pub(super) fn first_page(mode: Mode) -> i64 {
     }
 }
 
-/// The oldest of those who contend for a lock.
+/// Reads the oldest contenders for a lock.
 pub(super) fn oldest(namespace: &str, name: &LockName, limit: i64) -> RangeRequest {
     let (key, range_end) = keys::contenders(namespace, name);
     RangeRequest {
         key,
         range_end,
         limit,
-        sort_order: ASCENDING,
-        sort_target: BY_CREATION,
+        sort_order: SortOrder::Ascend.into(),
+        sort_target: SortTarget::Create.into(),
         ..RangeRequest::default()
     }
 }
 
-/// The newest of those who came at `revision` or before.
+/// Reads the newest contenders among those created at `revision` or before.
 pub(super) fn newest(namespace: &str, name: &LockName, revision: i64, limit: i64) -> RangeRequest {
-    RangeRequest { sort_order: DESCENDING, max_create_revision: revision, ..oldest(namespace, name, limit) }
+    let sort_order = SortOrder::Descend.into();
+    RangeRequest { sort_order, max_create_revision: revision, ..oldest(namespace, name, limit) }
 }
 
-/// Any one of those between these keys.
-pub(super) fn any((key, range_end): (Vec<u8>, Vec<u8>)) -> RequestOp {
-    read(RangeRequest { key, range_end, limit: 1, ..RangeRequest::default() })
+/// Reads one key of a range, if there is any.
+pub(super) fn any_in((key, range_end): (Vec<u8>, Vec<u8>)) -> RequestOp {
+    range(RangeRequest { key, range_end, limit: 1, ..RangeRequest::default() })
 }
 
-pub(super) fn read(range: RangeRequest) -> RequestOp {
-    Operation::Range(range).into()
+/// Reads this key.
+pub(super) fn get(key: &[u8]) -> RequestOp {
+    range(RangeRequest { key: key.to_vec(), ..RangeRequest::default() })
 }
 
-/// The key itself.
-pub(super) fn own(key: &[u8]) -> RequestOp {
-    read(RangeRequest { key: key.to_vec(), ..RangeRequest::default() })
+pub(super) fn range(request: RangeRequest) -> RequestOp {
+    Operation::Range(request).into()
 }
 
 impl Etcd {
-    pub(super) fn contender(&self, name: &LockName, kv: super::wire::KeyValue) -> Option<Contender> {
-        Contender::of(&self.options().namespace, name, kv)
+    pub(super) fn contender(&self, name: &LockName, kv: KeyValue) -> Option<ContenderKey> {
+        ContenderKey::parse(&self.options().namespace, name, kv)
     }
 
-    /// Whom a claim of this mode that came at `revision` has to wait for: nobody, if it holds. One of them must leave before
-    /// it can hold; of permits these are the nearest, as many as there are. `page` is what was read already.
-    pub(super) async fn before(
+    /// The contenders that a claim of this mode, created at `revision`, has to wait for. The claim holds the
+    /// lock if there are none. One of them must leave before the claim can hold. A permit waits for the
+    /// nearest ones, as many as there are permits. `first_page` was read together with the claim's own key.
+    pub(super) async fn blockers(
         &self,
         connection: &Connection,
         name: &LockName,
         mode: Mode,
         revision: i64,
-        page: RangeResponse,
-    ) -> Result<Vec<Contender>> {
-        let (mut page, mut permits) = (page, Vec::new());
+        first_page: RangeResponse,
+    ) -> Result<Vec<ContenderKey>> {
+        let (mut page, mut permits) = (first_page, Vec::new());
         loop {
             let Some(last) = page.kvs.last().map(|kv| kv.create_revision) else { return Ok(Vec::new()) };
             let earlier = page.kvs.into_iter().filter(|kv| kv.create_revision < revision);
@@ -86,8 +90,8 @@ impl Etcd {
             if !page.more {
                 return Ok(Vec::new());
             }
-            // What was read belongs to those who do not matter alone, or to locks with longer names. Nobody can have come
-            // between them since: who comes later has a later revision.
+            // The page had only contenders that do not block, or keys of locks with longer names. No
+            // contender can have been added between the pages: a later key has a later revision.
             let request = newest(&self.options().namespace, name, last - 1, PAGE);
             page = connection.call(self.options(), RANGE, request).await?;
         }

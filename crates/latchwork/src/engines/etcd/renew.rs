@@ -1,146 +1,147 @@
-//! Keeping what is held.
+//! Renews held claims: one keep-alive per lease, and a watch for each claim's key.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Etcd;
+use super::claim_key::ClaimKey;
 use super::connection::Connection;
+use super::key_watch::WatchRecipient;
 use super::keys::is_revoked;
-use super::lease::Lease;
+use super::lease::EtcdLease;
 use super::queue;
-use super::session::Place;
-use super::watches::Bell;
 use super::wire::{
     LEASE_TIME_TO_LIVE, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, TXN, TxnRequest, TxnResponse,
 };
 use crate::engine::{Claim, Renewal, Valid};
 use crate::{Loss, Result};
 
-/// A transaction may have 128 operations.
-const READ_TOGETHER: usize = 100;
-/// Every how many renewals of a lease the server is asked which keys stand under it.
+/// The number of keys that are read in one transaction. The server allows 128 operations.
+const BATCH: usize = 100;
+/// The server lists the keys of a lease with every so many keep-alives.
 const CHECK_EVERY: u32 = 2;
 
 impl Etcd {
     pub(super) async fn renew_all(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
-        let connection = match self.session.connection().await {
+        let connection = match self.shared.connection().await {
             Ok(connection) => connection,
             Err(error) => return claims.iter().map(|_| Err(error.again())).collect(),
         };
-        let places: Vec<_> = claims.iter().map(|claim| self.session.known(claim.id)).collect();
-        let kept = self.keep_leases(&connection, places.iter().flatten()).await;
-        let looked = match kept {
-            Ok(()) => self.look_after(&connection, claims, &places).await,
+        let claim_keys: Vec<_> = claims.iter().map(|claim| self.shared.find(claim.id)).collect();
+        let renewed = match self.renew_leases(&connection, claim_keys.iter().flatten()).await {
+            Ok(()) => self.watch_new_holders(&connection, claims, &claim_keys).await,
             Err(error) => Err(error),
         };
-        if self.session.owes() {
-            // In a task of its own: deletes left over from other claims must not delay the reply to the
+        if self.shared.has_unanswered_releases() {
+            // In a task of its own: repeated releases of other claims must not delay the reply to the
             // renewal.
             let etcd = self.clone();
-            tokio::spawn(async move { etcd.pay().await });
+            tokio::spawn(async move { etcd.retry_releases().await });
         }
-        match looked {
-            Ok(()) => claims.iter().map(|claim| Ok(self.standing(claim))).collect(),
+        match renewed {
+            Ok(()) => claims.iter().map(|claim| Ok(self.renewal(claim))).collect(),
             Err(error) => claims.iter().map(|_| Err(error.again())).collect(),
         }
     }
 
-    /// One request per lease, however many claims stand under it.
-    async fn keep_leases(&self, connection: &Connection, places: impl Iterator<Item = &Place>) -> Result<()> {
-        let mut done = HashSet::new();
-        for place in places.filter(|place| !place.lease.is_over()) {
-            if !done.insert(place.lease.id) {
+    /// Sends one keep-alive per lease, however many claims have keys under it.
+    async fn renew_leases(
+        &self,
+        connection: &Connection,
+        claim_keys: impl Iterator<Item = &ClaimKey>,
+    ) -> Result<()> {
+        let mut renewed = HashSet::new();
+        for lease in claim_keys.map(|claim_key| &claim_key.lease).filter(|lease| !lease.has_ended()) {
+            if !renewed.insert(lease.id) {
                 continue;
             }
-            let renewals = place.lease.keep(connection).await?;
-            if renewals.is_some_and(|renewals| renewals % CHECK_EVERY == 1) {
-                self.check(connection, &place.lease).await?;
+            let keep_alives = lease.keep_alive(connection).await?;
+            if keep_alives.is_some_and(|keep_alives| keep_alives % CHECK_EVERY == 1) {
+                self.check_keys(connection, lease).await?;
             }
         }
         Ok(())
     }
 
-    /// Asks which keys stand under a lease. An event that the server forgot to send would otherwise never be missed.
-    async fn check(&self, connection: &Connection, lease: &Lease) -> Result<()> {
+    /// Compares the held claims with the keys that the server lists for their lease. Otherwise the client
+    /// would never notice an event that the server failed to send.
+    async fn check_keys(&self, connection: &Connection, lease: &EtcdLease) -> Result<()> {
         let request = LeaseTimeToLiveRequest { id: lease.id, keys: true };
-        let held = self.session.held_under(lease.id);
-        let there: LeaseTimeToLiveResponse =
+        let held = self.shared.held_under(lease.id);
+        let response: LeaseTimeToLiveResponse =
             connection.call(self.options(), LEASE_TIME_TO_LIVE, request).await?;
-        let there: HashSet<_> = there.keys.into_iter().collect();
-        for (claim, _) in held.into_iter().filter(|(_, key)| !there.contains(key)) {
-            self.session.note(claim, |place| place.loss = place.loss.or(Some(why_gone(place))));
-            self.session.loss_hints.tell(claim);
+        let existing: HashSet<_> = response.keys.into_iter().collect();
+        for (claim, _) in held.into_iter().filter(|(_, key)| !existing.contains(key)) {
+            self.shared.update(claim, |claim_key| {
+                claim_key.loss = claim_key.loss.or(Some(claim_key.reported_loss()));
+            });
+            self.shared.loss_hints.tell(claim);
         }
         Ok(())
     }
 
-    /// Watches over the keys of claims that are renewed for the first time on this connection, and reads them once.
-    async fn look_after(
+    /// Watches the keys of claims that are renewed for the first time on this connection, and reads them
+    /// once.
+    async fn watch_new_holders(
         &self,
         connection: &Connection,
         claims: &[Arc<Claim>],
-        places: &[Option<Place>],
+        claim_keys: &[Option<ClaimKey>],
     ) -> Result<()> {
-        let mut doubtful = Vec::new();
-        for (claim, place) in claims.iter().zip(places) {
-            let Some(place) = place else { continue };
-            let is_watched = place.held.as_ref().is_some_and(|held| !held.seen().is_changed);
-            if place.lease.is_over() || is_watched {
+        let mut unwatched = Vec::new();
+        for (claim, claim_key) in claims.iter().zip(claim_keys) {
+            let Some(claim_key) = claim_key else { continue };
+            let is_watched = claim_key.holder_watch.as_ref().is_some_and(|watch| !watch.status().is_changed);
+            if claim_key.lease.has_ended() || is_watched {
                 continue;
             }
-            let bell = Bell::Holder(claim.id, self.session.loss_hints.clone());
-            let watch = Arc::new(connection.watches.watch(connection, place.key.clone(), bell));
-            doubtful.push((claim, place, watch));
+            let recipient = WatchRecipient::Keeper(claim.id, self.shared.loss_hints.clone());
+            let watch = connection.watch_stream.watch(connection, claim_key.key.clone(), recipient);
+            unwatched.push((claim, claim_key, Arc::new(watch)));
         }
-        for doubtful in doubtful.chunks(READ_TOGETHER) {
-            for (_, _, watch) in doubtful {
-                connection.heard(watch.until_created()).await;
+        for batch in unwatched.chunks(BATCH) {
+            for (_, _, watch) in batch {
+                connection.retire_if_abandoned(watch.until_created()).await;
             }
-            let success = doubtful.iter().map(|(_, place, _)| queue::own(&place.key)).collect();
+            let success = batch.iter().map(|(_, claim_key, _)| queue::get(&claim_key.key)).collect();
             let request = TxnRequest { success, ..TxnRequest::default() };
-            let answer: TxnResponse = connection.call(self.options(), TXN, request).await?;
-            for ((claim, place, watch), own) in doubtful.iter().zip(answer.ranges()) {
+            let response: TxnResponse = connection.call(self.options(), TXN, request).await?;
+            for ((claim, claim_key, watch), own) in batch.iter().zip(response.ranges()) {
                 let loss = match own.kvs.first() {
-                    None => Some(self.why_gone(connection, place).await),
-                    Some(kv) if place.revision.is_some_and(|revision| revision != kv.create_revision) => {
+                    None => Some(self.find_loss(connection, claim_key).await),
+                    Some(kv) if claim_key.revision.is_some_and(|revision| revision != kv.create_revision) => {
                         Some(Loss::Removed)
                     }
                     Some(kv) => is_revoked(kv).then_some(Loss::Revoked),
                 };
-                self.session.note(claim.id, |place| {
-                    place.held = Some(watch.clone());
-                    place.loss = place.loss.or(loss);
+                self.shared.update(claim.id, |claim_key| {
+                    claim_key.holder_watch = Some(watch.clone());
+                    claim_key.loss = claim_key.loss.or(loss);
                 });
             }
         }
         Ok(())
     }
 
-    /// Why a claim's key is gone. A key that nobody watched when it went is looked for in the server's history.
-    pub(super) async fn why_gone(&self, connection: &Connection, place: &Place) -> Loss {
-        let (None, Some(revision)) = (&place.held, place.revision) else { return why_gone(place) };
-        let bell = Bell::Waiter(Arc::default());
-        let history = connection.watches.watch_since(connection, place.key.clone(), bell, revision + 1);
-        connection.heard(history.until_changed()).await;
-        if history.seen().is_revoked { Loss::Revoked } else { Loss::Removed }
+    /// Why a claim's key is gone. Without a watch, the client searches the server's history of the key.
+    pub(super) async fn find_loss(&self, connection: &Connection, claim_key: &ClaimKey) -> Loss {
+        let (None, Some(revision)) = (&claim_key.holder_watch, claim_key.revision) else {
+            return claim_key.reported_loss();
+        };
+        let (key, recipient) = (claim_key.key.clone(), WatchRecipient::Waiter(Arc::default()));
+        let history = connection.watch_stream.watch_since(connection, key, recipient, revision + 1);
+        connection.retire_if_abandoned(history.until_changed()).await;
+        if history.status().is_revoked { Loss::Revoked } else { Loss::Removed }
     }
 
-    /// What is known of a claim now.
-    fn standing(&self, claim: &Claim) -> Renewal {
-        match self.session.known(claim.id) {
+    /// The result for one claim, from what is known now.
+    fn renewal(&self, claim: &Claim) -> Renewal {
+        match self.shared.find(claim.id) {
             None => Renewal::Lost(Loss::Removed),
-            Some(place) if place.lease.is_over() => Renewal::Lost(Loss::SessionEnded),
-            Some(Place { loss: Some(loss), .. }) => Renewal::Lost(loss),
-            Some(place) if place.revision.is_none() => Renewal::Lost(Loss::Removed),
-            Some(place) => Renewal::Kept(Valid::Until(place.lease.deadline())),
+            Some(claim_key) if claim_key.lease.has_ended() => Renewal::Lost(Loss::SessionEnded),
+            Some(ClaimKey { loss: Some(loss), .. }) => Renewal::Lost(loss),
+            Some(claim_key) if claim_key.revision.is_none() => Renewal::Lost(Loss::Removed),
+            Some(claim_key) => Renewal::Kept(Valid::Until(claim_key.lease.deadline())),
         }
-    }
-}
-
-/// Why a claim's key is gone, as far as the server told: an operator writes it again before it is deleted.
-fn why_gone(place: &Place) -> Loss {
-    match &place.held {
-        Some(watch) if watch.seen().is_revoked => Loss::Revoked,
-        _ => Loss::Removed,
     }
 }

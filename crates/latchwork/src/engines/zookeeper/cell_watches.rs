@@ -1,4 +1,5 @@
-//! The watches over cells: one for each cell, however many wait for its next change and however many gave up waiting.
+//! The watches of cells: one for each cell, however many tasks wait for its next change and however many gave
+//! up waiting.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -8,84 +9,89 @@ use tokio::sync::Notify;
 use super::wire::Watcher;
 use crate::poison::lock_ignoring_poison;
 
-/// What is watched, by the paths of cells.
+/// The active watches, by the paths of their cells.
 #[derive(Default)]
 pub(super) struct CellWatches {
-    standing: Mutex<HashMap<String, Weak<Listening>>>,
+    active: Mutex<HashMap<String, Weak<ActiveCellWatch>>>,
 }
 
-/// Lives in what listens for a cell: until the server has told, the request has failed, or the connection is lost. However it
-/// ends, all who wait are told.
-pub(super) struct Listening {
-    pub(super) bell: Arc<Notify>,
+/// Lives as long as the watcher of a cell: until the server has reported a change, the request has failed, or
+/// the connection is lost. However it ends, all waiting tasks are notified.
+pub(super) struct ActiveCellWatch {
+    pub(super) notify: Arc<Notify>,
 }
 
-impl Drop for Listening {
+impl Drop for ActiveCellWatch {
     fn drop(&mut self) {
-        self.bell.notify_waiters();
+        self.notify.notify_waiters();
     }
 }
 
 impl CellWatches {
-    /// Lets `post` send a look at the cell, with what listens if nobody does yet: in one step, so that nobody who finds it
-    /// watched looks before it is. Keep what listens only until the bell is waited for, or it never rings.
-    pub(super) fn join<T>(&self, path: &str, post: impl FnOnce(Option<Watcher>) -> T) -> (Arc<Listening>, T) {
-        let mut standing = lock_ignoring_poison(&self.standing);
-        if let Some(listening) = standing.get(path).and_then(Weak::upgrade) {
-            return (listening, post(None));
+    /// Lets `send` read the cell, with a watcher if the cell has no active watch. Both happen under one lock,
+    /// so that a task that finds an active watch reads the cell after the watch was sent. The caller must
+    /// drop the returned watch before it waits to be notified: otherwise the watch never ends.
+    pub(super) fn join<T>(
+        &self,
+        path: &str,
+        send: impl FnOnce(Option<Watcher>) -> T,
+    ) -> (Arc<ActiveCellWatch>, T) {
+        let mut active = lock_ignoring_poison(&self.active);
+        if let Some(watch) = active.get(path).and_then(Weak::upgrade) {
+            return (watch, send(None));
         }
-        standing.retain(|_, watched| watched.strong_count() > 0);
-        let listening = Arc::new(Listening { bell: Arc::default() });
-        standing.insert(path.to_owned(), Arc::downgrade(&listening));
-        let listens = listening.clone();
-        let posted = post(Some(Box::new(move |_| drop(listens))));
-        (listening, posted)
+        active.retain(|_, watch| watch.strong_count() > 0);
+        let watch = Arc::new(ActiveCellWatch { notify: Arc::default() });
+        active.insert(path.to_owned(), Arc::downgrade(&watch));
+        let owned = watch.clone();
+        let sent = send(Some(Box::new(move |_| drop(owned))));
+        (watch, sent)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::wire::Event;
+    use super::super::wire::NodeEvent;
     use super::*;
 
     #[tokio::test]
-    async fn a_thousand_who_watch_a_cell_and_give_up_leave_one_that_listens() {
-        let (watches, mut listen) = (CellWatches::default(), Vec::new());
+    async fn a_thousand_tasks_that_watch_a_cell_and_give_up_leave_one_watcher() {
+        let (watches, mut watchers) = (CellWatches::default(), Vec::new());
         for _ in 0..1_000 {
-            let (listening, ()) = watches.join("a", |watcher| listen.extend(watcher));
-            drop(listening.bell.clone().notified());
+            let (active, ()) = watches.join("a", |watcher| watchers.extend(watcher));
+            drop(active.notify.clone().notified());
         }
-        watches.join("b", |watcher| listen.extend(watcher));
-        assert_eq!(listen.len(), 2, "one for each cell");
-        // However it ends, whoever waits is told, and the next who comes is watched for.
-        for is_told in [true, false] {
-            let (listening, ()) = watches.join("a", |watcher| assert!(watcher.is_none()));
-            let bell = listening.bell.clone();
-            let mut told = std::pin::pin!(bell.notified());
-            told.as_mut().enable();
-            drop(listening);
-            let watcher = listen.remove(0);
-            match is_told {
-                true => watcher.tell(Event::Changed),
+        watches.join("b", |watcher| watchers.extend(watcher));
+        assert_eq!(watchers.len(), 2, "one for each cell");
+        // However the watch ends, the waiting task is notified, and the next task gets a new watch.
+        for is_event in [true, false] {
+            let (active, ()) = watches.join("a", |watcher| assert!(watcher.is_none()));
+            let notify = active.notify.clone();
+            let mut notified = std::pin::pin!(notify.notified());
+            notified.as_mut().enable();
+            drop(active);
+            let watcher = watchers.remove(0);
+            match is_event {
+                true => watcher.notify(NodeEvent::Changed),
                 false => drop(watcher),
             }
-            told.await;
-            watches.join("a", |watcher| listen.insert(0, watcher.expect("nobody listens")));
+            notified.await;
+            watches.join("a", |watcher| watchers.insert(0, watcher.expect("no active watch")));
         }
-        assert_eq!(listen.len(), 2);
+        assert_eq!(watchers.len(), 2);
     }
 
-    /// Told while somebody joins, who found that it was watched.
+    /// The event comes while a task joins that has found an active watch.
     #[tokio::test]
-    async fn who_joins_just_then_is_told() {
-        let (watches, mut listen) = (CellWatches::default(), Vec::new());
-        watches.join("a", |watcher| listen.extend(watcher));
-        let (listening, ()) = watches.join("a", |watcher| assert!(watcher.is_none()));
-        listen.remove(0).tell(Event::Changed);
-        let bell = listening.bell.clone();
-        let mut told = std::pin::pin!(bell.notified());
-        told.as_mut().enable();
-        drop(listening);
-        told.await;
+    async fn who_joins_just_then_is_event() {
+        let (watches, mut watchers) = (CellWatches::default(), Vec::new());
+        watches.join("a", |watcher| watchers.extend(watcher));
+        let (active, ()) = watches.join("a", |watcher| assert!(watcher.is_none()));
+        watchers.remove(0).notify(NodeEvent::Changed);
+        let notify = active.notify.clone();
+        let mut notified = std::pin::pin!(notify.notified());
+        notified.as_mut().enable();
+        drop(active);
+        notified.await;
     }
 }

@@ -1,24 +1,26 @@
-//! Cells: the value as it is, in the node `<chroot>/%cells/<name>`, so that `zkCli` can `get` and `set` it.
+//! Cells: the plain value in the node `<chroot>/%cells/<name>`, so that `zkCli` can `get` and `set` it.
 //!
-//! No lock's path begins so. A node without data (which is not the same as empty data) is a cell that is not set: cells are
-//! never deleted, only emptied, and their versions go on. The version is made of the transaction that made the node and of
-//! how often it was written since: both are needed if somebody else deletes the node and makes it again.
+//! No lock's path begins with `%cells`. A node with null data (which differs from empty data) is a cell that
+//! is not set: cells are never deleted, only emptied, and their versions continue. A version consists of the
+//! transaction that created the node and the number of writes since. Both are needed, in case another program
+//! deletes the node and creates it again.
 
 use std::time::Duration;
 
-use super::shared::{Shared, protocol_error};
-use super::wire::{Answer, Create, Reply, Request, Session, Stat, Watcher, WireError};
-use super::{ZooKeeper, failure, names};
+use super::errors::{self, protocol_error};
+use super::shared::Shared;
+use super::wire::{NodeRequest, Reply, ReplyResult, Session, Stat, Watcher, WireError};
+use super::{ZooKeeper, paths};
 use crate::engine::{CellState, Cells, Version, Written};
 use crate::{Effect, LockName, Result};
 
-/// A node as it was found.
-struct Found {
+/// The node of a cell.
+struct CellNode {
     data: Option<Vec<u8>>,
     stat: Stat,
 }
 
-impl Found {
+impl CellNode {
     fn state(self) -> CellState {
         CellState { version: self.version(), value: self.data }
     }
@@ -32,91 +34,75 @@ impl Found {
 }
 
 fn version(stat: &Stat) -> Version {
-    let (made, written) = (stat.czxid as u64, stat.version as u32);
-    Version::new(u128::from(made) << 32 | u128::from(written))
+    let (created, writes) = (stat.czxid as u64, stat.version as u32);
+    Version::new(u128::from(created) << 32 | u128::from(writes))
 }
 
 impl Shared {
     fn cell_path(&self, name: &LockName) -> String {
-        self.path(&format!("/%cells{}", names::path_of(name)))
+        self.path(&format!("/%cells{}", paths::path_of(name)))
     }
 
-    /// After everything that was done before, on whichever server.
-    async fn find_cell(&self, session: &Session, path: &str) -> Result<Option<Found>> {
-        self.found_cell(path, look(session, path, None).await)
+    /// Reads the node of a cell, after a `sync`. `None`: the node does not exist.
+    async fn read_cell(&self, session: &Session, path: &str) -> Result<Option<CellNode>> {
+        self.parse_cell(path, start_read(session, path, None).await)
     }
 
-    fn found_cell(&self, path: &str, answers: Vec<Answer>) -> Result<Option<Found>> {
-        let [synced, found] = <[Answer; 2]>::try_from(answers).map_err(|_| protocol_error())?;
-        let sync = Request::Sync { path: path.to_owned() };
-        let read = Request::ReadCell { path: path.to_owned(), watch: false };
+    /// Parses the replies to [`start_read`].
+    fn parse_cell(&self, path: &str, replies: Vec<ReplyResult>) -> Result<Option<CellNode>> {
+        let [synced, read] = <[ReplyResult; 2]>::try_from(replies).map_err(|_| protocol_error())?;
+        let failed = |wire_error, request| {
+            let error = errors::request_failed(wire_error, request, &self.options);
+            Err(error)
+        };
         if let Err(wire_error) = synced
             && wire_error != WireError::NO_NODE
         {
-            return Err(failure::failed(&wire_error, &sync, &self.options));
+            return failed(&wire_error, &NodeRequest::Sync { path: path.to_owned() });
         }
-        match found {
-            Ok(Reply::Cell { data, stat }) => Ok(Some(Found { data, stat })),
+        match read {
+            Ok(Reply::Cell { data, stat }) => Ok(Some(CellNode { data, stat })),
             Err(wire_error) if wire_error == WireError::NO_NODE => Ok(None),
-            Err(wire_error) => Err(failure::failed(&wire_error, &read, &self.options)),
+            Err(wire_error) => {
+                failed(&wire_error, &NodeRequest::GetCell { path: path.to_owned(), watch: false })
+            }
             Ok(_) => Err(protocol_error()),
         }
     }
 
-    /// Makes the node and those on the way to it, without data. Nobody can tell whether that was done.
-    async fn make_cell(&self, session: &Session, path: &str) -> Result<()> {
-        let ends = path.char_indices().filter(|(at, c)| *c == '/' && *at > 0).map(|(at, _)| at);
-        let requests: Vec<_> = ends
-            .chain([path.len()])
-            .map(|end| {
-                let (path, data) = (path[..end].to_owned(), Vec::new());
-                match end > self.options.chroot.len() {
-                    true => Request::MakeCell { path },
-                    false => Request::Create { path, data, kind: Create::Persistent },
-                }
-            })
-            .collect();
-        let last = requests.last().cloned();
-        let answers = session.ask_all(requests.into_iter().map(|request| (request, None)).collect()).await;
-        match answers.into_iter().last().zip(last) {
-            Some((Err(wire_error), request)) if wire_error != WireError::NODE_EXISTS => {
-                Err(failure::failed(&wire_error, &request, &self.options).with_effect(Effect::None))
-            }
-            _ => Ok(()),
+    /// Reads the node of a cell. Creates the node and its parents first if they do not exist. A node with
+    /// null data is the same as no node for readers of the cell.
+    async fn read_or_create_cell(&self, session: &Session, path: &str) -> Result<Option<CellNode>> {
+        if let Some(node) = self.read_cell(session, path).await? {
+            return Ok(Some(node));
         }
-    }
-
-    /// The node, made if it is not there.
-    async fn find_or_make_cell(&self, session: &Session, path: &str) -> Result<Option<Found>> {
-        if let Some(found) = self.find_cell(session, path).await? {
-            return Ok(Some(found));
-        }
-        self.make_cell(session, path).await?;
-        self.find_cell(session, path).await
+        self.create_path(session, path, |path| NodeRequest::CreateCell { path }).await?;
+        self.read_cell(session, path).await
     }
 }
 
-/// Looks at a cell, on a server that is not behind. Sent when this returns.
-fn look(
+/// Reads the node of a cell, after a `sync`. The requests are sent by this call, and not when its future is
+/// polled.
+fn start_read(
     session: &Session,
     path: &str,
     watcher: Option<Watcher>,
-) -> impl Future<Output = Vec<Answer>> + Send + use<> {
-    let sync = Request::Sync { path: path.to_owned() };
-    let read = Request::ReadCell { path: path.to_owned(), watch: watcher.is_some() };
-    session.post(vec![(sync, None), (read, watcher)])
+) -> impl Future<Output = Vec<ReplyResult>> + Send + use<> {
+    let sync = NodeRequest::Sync { path: path.to_owned() };
+    let read = NodeRequest::GetCell { path: path.to_owned(), watch: watcher.is_some() };
+    session.start_send(vec![(sync, None), (read, watcher)])
 }
 
 impl Cells for ZooKeeper {
-    /// Every change is told, and every connection that broke.
+    /// The server reports every change, and the session every broken connection.
     fn look_in(&self, _: Duration) -> Duration {
         Duration::from_secs(60 * 60)
     }
 
     async fn read(&self, name: &LockName) -> Result<CellState> {
         let session = self.shared.session().await?;
-        let found = self.shared.find_cell(&session, &self.shared.cell_path(name)).await?;
-        Ok(found.map_or(CellState::ABSENT, Found::state))
+        let node = self.shared.read_cell(&session, &self.shared.cell_path(name)).await?;
+        Ok(node.map_or(CellState::ABSENT, CellNode::state))
     }
 
     async fn has_changed(&self, name: &LockName, seen: Version) -> Result<bool> {
@@ -126,14 +112,15 @@ impl Cells for ZooKeeper {
     async fn write_if(&self, name: &LockName, seen: Version, value: Option<&[u8]>) -> Result<Written> {
         let (shared, path) = (&self.shared, self.shared.cell_path(name));
         let session = shared.session().await?;
-        let found = match seen == Version::ABSENT {
-            true => shared.find_or_make_cell(&session, &path).await?,
-            false => shared.find_cell(&session, &path).await?,
+        let node = match seen == Version::ABSENT {
+            true => shared.read_or_create_cell(&session, &path).await?,
+            false => shared.read_cell(&session, &path).await?,
         };
-        // The server compares how often it was written, and nothing else.
-        let Some(found) = found.filter(|found| found.version() == seen) else { return Ok(Written::Changed) };
-        let write = Request::WriteCell { path, data: value.map(<[u8]>::to_vec), version: found.stat.version };
-        match shared.ask(&session, write, &[WireError::BAD_VERSION, WireError::NO_NODE]).await? {
+        // The server compares the number of writes alone.
+        let Some(node) = node.filter(|node| node.version() == seen) else { return Ok(Written::Changed) };
+        let (data, version_seen) = (value.map(<[u8]>::to_vec), node.stat.version);
+        let write = NodeRequest::SetCell { path, data, version: version_seen };
+        match shared.send(&session, write, &[WireError::BAD_VERSION, WireError::NO_NODE]).await? {
             None => Ok(Written::Changed),
             Some(Reply::Written(_)) if value.is_none() => Ok(Written::Done(Version::ABSENT)),
             Some(Reply::Written(stat)) => Ok(Written::Done(version(&stat))),
@@ -144,16 +131,17 @@ impl Cells for ZooKeeper {
     async fn watch(&self, name: &LockName, seen: Version) -> Result<()> {
         let (shared, path) = (&self.shared, self.shared.cell_path(name));
         let session = shared.session().await?;
-        // The server watches only what is there.
-        shared.find_or_make_cell(&session, &path).await?;
-        let (listening, looking) = shared.cell_watches.join(&path, |watcher| look(&session, &path, watcher));
-        let bell = listening.bell.clone();
-        let mut told = std::pin::pin!(bell.notified());
-        told.as_mut().enable();
-        drop(listening);
-        let found = shared.found_cell(&path, looking.await)?;
-        if found.is_some_and(|found| found.version() == seen) {
-            told.await;
+        // The server watches the data of existing nodes only.
+        shared.read_or_create_cell(&session, &path).await?;
+        let (active, reading) =
+            shared.cell_watches.join(&path, |watcher| start_read(&session, &path, watcher));
+        let notify = active.notify.clone();
+        let mut notified = std::pin::pin!(notify.notified());
+        notified.as_mut().enable();
+        drop(active);
+        let node = shared.parse_cell(&path, reading.await)?;
+        if node.is_some_and(|node| node.version() == seen) {
+            notified.await;
         }
         Ok(())
     }

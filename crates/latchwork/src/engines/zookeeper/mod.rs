@@ -1,22 +1,31 @@
-//! `zookeeper://`, `zookeeper+tls://`: a ZooKeeper server or ensemble, on the nodes that Curator and kazoo use.
+//! `zookeeper://`, `zookeeper+tls://`: a ZooKeeper server or ensemble, on the nodes that Curator and kazoo
+//! use.
 //!
-//! A claim is a numbered node that ends with its client's session; the least number holds, and each waits for the one just
-//! ahead. One session per client, on a thread of its own: it is what is kept alive, however many locks are held.
+//! **The algorithm.** A claim is a sequential ephemeral node of its client's session. The least number holds
+//! the lock, and every other claim watches the nearest node before it (`queue`; `scheme=single` has one node
+//! per lock instead: `single`). Each client has one session, on a thread of its own. Heartbeats keep the
+//! session alive, however many locks are held, and a watch reports if a held node is deleted (`renew`). When
+//! the session ends, the server deletes its nodes.
 
 mod cell_watches;
 mod cells;
-mod claims;
-mod data;
-mod failure;
+mod claim_table;
+mod contender_node;
+mod endpoint;
+mod errors;
 mod fast_path;
+mod guarantees;
 mod inspect;
-mod names;
-mod node;
+mod node_data;
+mod node_kind;
+mod node_watch;
 mod options;
+mod paths;
 mod queue;
 mod renew;
 mod shared;
 mod single;
+mod tracked_claim;
 mod wire;
 
 use std::sync::Arc;
@@ -29,7 +38,7 @@ use crate::engine::{
     Busy, Claim, ClaimId, Engine, EngineUrl, Filter, Lifetime, LockState, Released, Renewal, Revoke, Revoked,
     SharedCells, Verdict, Wake,
 };
-use crate::{Error, ErrorKind, Faults, Guarantees, Promise, Result};
+use crate::{Error, ErrorKind, Guarantees, Result};
 
 /// The ZooKeeper engine: one client's session.
 #[derive(Clone)]
@@ -41,80 +50,43 @@ impl ZooKeeper {
     /// Opens a session with the servers that `url` names. See `docs/engines/zookeeper.md` for the options.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for an option it does not know, [`ErrorKind::Unreachable`] if no server can be reached (or
-    /// its certificate not trusted).
+    /// [`ErrorKind::Invalid`] for an unknown option, [`ErrorKind::Unreachable`] if no server can be reached
+    /// (or its certificate is not trusted).
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         let shared = Arc::new(Shared::new(Options::of(url)?)?);
         shared.session().await?;
         Ok(Self { shared })
     }
 
-    /// What `scheme=sequential` promises.
+    /// The guarantees of `scheme=sequential`.
     pub fn promises() -> Guarantees {
-        promises(Scheme::Sequential, Duration::from_secs(20), Vec::new())
+        guarantees::guarantees(Scheme::Sequential, Duration::from_secs(20), Vec::new())
     }
 
-    /// What `scheme=single` promises.
+    /// The guarantees of `scheme=single`.
     pub fn promises_of_single() -> Guarantees {
-        promises(Scheme::Single, Duration::from_secs(20), Vec::new())
-    }
-}
-
-fn promises(scheme: Scheme, min_ttl: Duration, warnings: Vec<String>) -> Guarantees {
-    let is_queue = scheme == Scheme::Sequential;
-    Guarantees {
-        engine: if is_queue { "zookeeper" } else { "zookeeper-single" },
-        tokens: Some("czxid"),
-        tokens_survive_data_loss: false,
-        fair: is_queue,
-        lists_waiters: is_queue,
-        pushes: true,
-        tells_losses: true,
-        tells_revocations: true,
-        lives_with_session: true,
-        read_write: is_queue,
-        permits: is_queue,
-        cells: true,
-        watchers_told: "at once",
-        takes_over: false,
-        survives_blocked_runtime: true,
-        outlives_wrapper: false,
-        min_ttl,
-        max_ttl: Duration::from_secs(24 * 60 * 60),
-        ttl_option: Some("session-ttl"),
-        dead_holder: "the session's ttl and a tick; again after a change of leader",
-        faults: Faults {
-            holder_crash: Promise::Exclusive,
-            holder_pause: Promise::FencedOnly,
-            restart: Promise::Exclusive,
-            failover: Promise::Exclusive,
-            partition: Promise::Exclusive,
-            clock_step: Promise::Exclusive,
-            data_deleted: Promise::FencedOnly,
-        },
-        beware: "fenced only with a session-ttl below three of the server's ticks, and while a leader has not noticed \
-                 that its followers left it",
-        warnings,
+        guarantees::guarantees(Scheme::Single, Duration::from_secs(20), Vec::new())
     }
 }
 
 impl Engine for ZooKeeper {
     fn guarantees(&self) -> Guarantees {
         let (options, agreed) = (&self.shared.options, self.shared.last_session().timeout());
-        let asked = options.session_ttl;
-        let differs = (agreed > asked).then(|| {
+        let requested = options.session_ttl;
+        let differs = (agreed > requested).then(|| {
             format!(
-                "the server allows no session shorter than {agreed:?}; session-ttl={asked:?} has no effect"
+                "the server allows no session shorter than {agreed:?}; session-ttl={requested:?} has no effect"
             )
         });
-        promises(options.scheme, asked.max(agreed), differs.into_iter().collect())
+        guarantees::guarantees(options.scheme, requested.max(agreed), differs.into_iter().collect())
     }
 
     fn clock(&self) -> Clock {
         Clock::boottime()
     }
 
-    /// The same session: it lives on a thread of its own, and a second connection would end the first.
+    /// A handle of the same session: it lives on a thread of its own, and a second connection would end the
+    /// first.
     async fn fork(&self) -> Result<Self> {
         Ok(self.clone())
     }
@@ -152,11 +124,11 @@ impl Engine for ZooKeeper {
     }
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
-        self.shared.look_at(filter).await
+        self.shared.inspect_all(filter).await
     }
 
     async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
-        self.shared.take_away(lock, how).await
+        self.shared.revoke_holders(lock, how).await
     }
 
     fn cells(&self) -> Option<SharedCells> {

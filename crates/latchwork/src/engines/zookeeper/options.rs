@@ -1,33 +1,33 @@
-//! What a URL says: where the servers are, and how to lock on them.
+//! The options of a `zookeeper://` URL.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::wire::Place;
+use super::endpoint::Endpoint;
+use super::wire::SessionConfig;
 use crate::Result;
 use crate::engine::EngineUrl;
-use crate::engine::url_options::{choice, host_and_port, invalid, session_ttl};
+use crate::engine::url_options::{choice, invalid, session_ttl};
 use crate::net::tls::tls;
 
 const KNOWN: [&str; 5] = ["ca", "cert", "key", "scheme", "session-ttl"];
-const PORT: u16 = 2181;
 
-/// How a lock is kept.
+/// How a lock is represented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
-    /// A queue of numbered nodes: who has the least number holds.
+    /// A queue of sequential nodes: the one with the least number holds.
     Sequential,
-    /// One node: who made it holds.
+    /// One node: the client that created it holds.
     Single,
 }
 
 /// The servers, and how to lock on them.
 pub(super) struct Options {
-    pub(super) place: Arc<Place>,
-    /// The servers' addresses, as they may be shown.
-    pub(super) place_shown: String,
+    pub(super) session: Arc<SessionConfig>,
+    /// The servers' addresses, for messages.
+    pub(super) shown_as: String,
     pub(super) user: Option<String>,
-    /// Before every path: empty, or a path that does not end in a slash.
+    /// The prefix of every path. Empty, or a path that does not end in a slash.
     pub(super) chroot: String,
     pub(super) scheme: Scheme,
     pub(super) session_ttl: Duration,
@@ -35,17 +35,17 @@ pub(super) struct Options {
 
 impl Options {
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the option, what it takes and never its value.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the option and its valid values, never its
+    /// value.
     pub(super) fn of(url: &EngineUrl) -> Result<Self> {
         url.expect_only(&KNOWN)?;
-        let hosts = hosts(url)?;
-        let place_shown =
-            hosts.iter().map(|(host, port)| format!("{host}:{port}")).collect::<Vec<_>>().join(",");
+        let servers = servers(url)?;
+        let shown_as = servers.iter().map(Endpoint::shown_as).collect::<Vec<_>>().join(",");
         let session_ttl = session_ttl(url)?;
         let digest = match (url.user(), url.password()) {
             (None, None) => None,
             (Some(user), Some(password)) if !user.contains(':') => Some(format!("{user}:{password}")),
-            // Not shown: the user may be meant as the password.
+            // The error shows neither: a password may stand where the user belongs.
             _ => {
                 return Err(invalid(
                     url,
@@ -56,9 +56,10 @@ impl Options {
         };
         let scheme =
             choice(url, "scheme", &[("sequential", Scheme::Sequential), ("single", Scheme::Single)])?;
-        let place = Arc::new(Place { hosts, tls: tls(url)?.map(Arc::new), digest, timeout: session_ttl });
+        let tls = tls(url)?.map(Arc::new);
+        let session = Arc::new(SessionConfig { servers, tls, digest, timeout: session_ttl });
         let user = url.user().map(str::to_owned);
-        Ok(Self { place, place_shown, user, chroot: chroot(url)?, scheme, session_ttl })
+        Ok(Self { session, shown_as, user, chroot: chroot(url)?, scheme, session_ttl })
     }
 
     pub(super) fn chroot_shown(&self) -> &str {
@@ -66,20 +67,23 @@ impl Options {
     }
 }
 
-fn hosts(url: &EngineUrl) -> Result<Vec<(String, u16)>> {
-    let parsed: Option<Vec<_>> = url.hosts().map(|host| host_and_port(host, PORT)).collect();
-    let hosts = parsed.ok_or_else(|| invalid(url, "a port is no number from 1 to 65535".to_owned()))?;
-    match hosts.is_empty() {
-        true => Ok(vec![("127.0.0.1".to_owned(), PORT)]),
-        false => Ok(hosts),
+fn servers(url: &EngineUrl) -> Result<Vec<Endpoint>> {
+    let parsed: Option<Vec<_>> = url.hosts().map(Endpoint::parse).collect();
+    let servers = parsed.ok_or_else(|| invalid(url, "a port must be a number from 1 to 65535".to_owned()))?;
+    match servers.is_empty() {
+        true => Ok(vec![Endpoint::local()]),
+        false => Ok(servers),
     }
 }
 
 fn chroot(url: &EngineUrl) -> Result<String> {
     let chroot = url.path().trim_end_matches('/');
-    let is_bad =
+    let is_invalid =
         |segment: &str| matches!(segment, "" | "." | "..") || segment.contains(|c: char| c.is_control());
-    if chroot.split('/').skip(1).any(is_bad) || chroot == "/zookeeper" || chroot.starts_with("/zookeeper/") {
+    if chroot.split('/').skip(1).any(is_invalid)
+        || chroot == "/zookeeper"
+        || chroot.starts_with("/zookeeper/")
+    {
         let why = "the path after the hosts is where the locks are; it must have no empty segments, no . and no .., and not \
                    be /zookeeper or below it";
         return Err(invalid(url, why.to_owned()));
@@ -100,7 +104,7 @@ mod tests {
     #[test]
     fn a_url_names_servers_chroot_and_session() {
         let options = parse("zookeeper://h1,h2:2182,[::1]:2183/app/locks?session-ttl=1500ms").unwrap();
-        assert_eq!(options.place_shown, "h1:2181,h2:2182,::1:2183");
+        assert_eq!(options.shown_as, "h1:2181,h2:2182,::1:2183");
         assert_eq!((options.chroot.as_str(), options.session_ttl.as_millis()), ("/app/locks", 1_500));
         let plain = parse("zookeeper://h").unwrap();
         assert_eq!(
@@ -110,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_and_no_password_shown() {
+    fn errors_name_the_invalid_option_and_show_no_password() {
         for (url, says) in [
             ("zookeeper://u@h", "user:password@host"),
             ("zookeeper://u:canary@h/a//b", "the path after the hosts"),

@@ -1,24 +1,26 @@
-//! What the handles of one client share: its session, its claims, and how it talks to the server.
+//! What the handles of one client share: its session, its claims, and requests that several verbs use.
 
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
 use super::cell_watches::CellWatches;
-use super::claims::Claims;
-use super::failure;
+use super::claim_table::ClaimTable;
+use super::errors::{self, protocol_error};
 use super::fast_path::FastPath;
+use super::node_data::NodeData;
 use super::options::Options;
-use super::wire::{Create, Reply, Request, Session, State, WireError};
+use super::wire::{CreateMode, NodeRequest, Reply, Session, SessionState, Stat, WireError};
 use crate::clock::Moment;
-use crate::engine::{ClaimId, ClaimState, Foreign, Grant, Valid};
+use crate::engine::{ClaimId, ClaimState, Foreign, Grant, Note, Valid};
 use crate::net::own_thread::OwnThread;
 use crate::poison::lock_ignoring_poison;
-use crate::{Error, ErrorKind, Result};
+use crate::{Effect, Error, ErrorKind, Result};
 
-/// One client: its session is replaced when the server ends it, its claims are not.
+/// One client. When the server ends the session, the client opens another; the claims stay known.
 pub(super) struct Shared {
     pub(super) options: Options,
-    pub(super) claims: Arc<Claims>,
-    pub(super) quiet: FastPath,
+    pub(super) claims: Arc<ClaimTable>,
+    pub(super) fast_path: FastPath,
     pub(super) cell_watches: CellWatches,
     session: Mutex<Arc<Session>>,
     thread: OwnThread,
@@ -31,24 +33,24 @@ impl Shared {
         let thread = OwnThread::start("latch-zookeeper").map_err(|error| {
             Error::new(ErrorKind::Unreachable, format!("zookeeper: no thread can be started: {error}"))
         })?;
-        let claims = Arc::<Claims>::default();
-        let session = Mutex::new(begin(&thread, &options, &claims));
+        let claims = Arc::<ClaimTable>::default();
+        let session = Mutex::new(begin_session(&thread, &options, &claims));
         Ok(Self {
             options,
             claims,
-            quiet: FastPath::default(),
+            fast_path: FastPath::default(),
             cell_watches: CellWatches::default(),
             session,
             thread,
         })
     }
 
-    /// The session as it stands, be it over.
+    /// The newest session. It may have expired.
     pub(super) fn last_session(&self) -> Arc<Session> {
         lock_ignoring_poison(&self.session).clone()
     }
 
-    /// A session that is connected; a new one, if the server ended the last.
+    /// A connected session. A new one, if the server has ended the last.
     ///
     /// # Errors
     /// If no server can be reached. Nothing was sent then.
@@ -56,131 +58,155 @@ impl Shared {
         loop {
             let session = {
                 let mut session = lock_ignoring_poison(&self.session);
-                if session.is_over() {
-                    *session = begin(&self.thread, &self.options, &self.claims);
+                if session.is_expired() {
+                    *session = begin_session(&self.thread, &self.options, &self.claims);
                 }
                 session.clone()
             };
             match session.ready().await {
-                State::Connected => return Ok(session),
-                State::Unreachable { why, .. } => return Err(failure::unreachable(why, &self.options)),
-                State::Connecting | State::Expired => {}
+                SessionState::Connected => return Ok(session),
+                SessionState::Unreachable { why, .. } => {
+                    return Err(errors::unreachable(why, &self.options));
+                }
+                SessionState::Connecting | SessionState::Expired => {}
             }
         }
     }
 
-    /// The whole path of one below the chroot.
+    /// The full path of a path below the chroot.
     pub(super) fn path(&self, below: &str) -> String {
         format!("{}{below}", self.options.chroot)
     }
 
-    /// A lock that is held from now on, for as long as the session surely lives: two thirds of its timeout after the
-    /// newest request that was acknowledged was sent. The rest is for servers that hear of it late.
+    /// Marks a claim as held. The grant is valid for as long as the session certainly lives.
     pub(super) fn grant(&self, session: &Session, id: ClaimId, czxid: i64) -> Result<Grant> {
         let token = u64::try_from(czxid).ok().filter(|token| *token < 1 << 55);
         let Some(token) = token else {
             let message = format!("zookeeper: transaction {czxid} cannot be a token; it must be below 2^55");
             return Err(Error::new(ErrorKind::Corrupt, message));
         };
-        self.claims.update(id, |entry| entry.is_held = true);
+        self.claims.update(id, |claim| claim.is_held = true);
         Ok(Grant { token: Some(token), valid: Valid::Until(certain_until(session)) })
     }
 
-    /// Makes the nodes on the way to `path`, and itself. All in one write; that somebody else was faster, or that this
-    /// user may not touch what is above, does not matter if the last one is there in the end.
-    pub(super) async fn make_parents(&self, session: &Session, path: &str) -> Result<()> {
+    /// Creates the node `path` and its parents, in one write. Another client may be faster, and this user may
+    /// not create the parents; neither matters if the last node exists in the end.
+    pub(super) async fn create_parents(&self, session: &Session, path: &str) -> Result<()> {
+        self.create_path(session, path, |path| {
+            // The server deletes empty containers. The chroot stays, with the ACL that its owner gave it.
+            NodeRequest::Create { path, data: Vec::new(), mode: CreateMode::Container }
+        })
+        .await
+    }
+
+    /// Creates the node `path` and its parents, in one write: those below the chroot by `request`.
+    ///
+    /// # Errors
+    /// If the last node does not exist. No claim is affected, so the effect is none.
+    pub(super) async fn create_path(
+        &self,
+        session: &Session,
+        path: &str,
+        request: impl Fn(String) -> NodeRequest,
+    ) -> Result<()> {
         let ends = path.char_indices().filter(|(at, c)| *c == '/' && *at > 0).map(|(at, _)| at);
         let requests: Vec<_> = ends
             .chain([path.len()])
             .map(|end| {
-                // The server sweeps containers that are empty; the chroot stays, with what its owner did to it.
-                let is_below = end > self.options.chroot.len();
-                let kind = if is_below { Create::Container } else { Create::Persistent };
-                Request::Create { path: path[..end].to_owned(), data: Vec::new(), kind }
+                let path = path[..end].to_owned();
+                match end > self.options.chroot.len() {
+                    true => request(path),
+                    false => NodeRequest::Create { path, data: Vec::new(), mode: CreateMode::Persistent },
+                }
             })
             .collect();
         let last = requests.last().cloned();
-        let answers = session.ask_all(requests.into_iter().map(|request| (request, None)).collect()).await;
-        match answers.into_iter().last().zip(last) {
-            Some((Err(wire_error), _)) if wire_error == WireError::NODE_EXISTS => Ok(()),
-            // A lock's own nodes are no claim: whether they were made makes no difference.
-            Some((Err(wire_error), request)) => {
-                Err(failure::failed(&wire_error, &request, &self.options).with_effect(crate::Effect::None))
+        let replies = session.send_all(requests.into_iter().map(|request| (request, None)).collect()).await;
+        match replies.into_iter().last().zip(last) {
+            Some((Err(wire_error), request)) if wire_error != WireError::NODE_EXISTS => {
+                Err(errors::request_failed(&wire_error, &request, &self.options).with_effect(Effect::None))
             }
             _ => Ok(()),
         }
     }
 
-    /// Sends one request.
+    /// Sends one request. `None`: it failed with one of the `expected` errors.
     ///
     /// # Errors
-    /// As [`failure::failed`] has it; what `fine` lets pass is `None`.
-    pub(super) async fn ask(
+    /// See [`errors::request_failed`].
+    pub(super) async fn send(
         &self,
         session: &Session,
-        request: Request,
-        fine: &[WireError],
+        request: NodeRequest,
+        expected: &[WireError],
     ) -> Result<Option<Reply>> {
-        let [answer] = session.ask([(request.clone(), None)]).await;
-        match answer {
+        let [reply] = session.send([(request.clone(), None)]).await;
+        match reply {
             Ok(reply) => Ok(Some(reply)),
-            Err(wire_error) if fine.contains(&wire_error) => Ok(None),
-            Err(wire_error) => Err(failure::failed(&wire_error, &request, &self.options)),
+            Err(wire_error) if expected.contains(&wire_error) => Ok(None),
+            Err(wire_error) => Err(errors::request_failed(&wire_error, &request, &self.options)),
         }
     }
 
-    /// Lists children after everything that was done before: an answer may be missing because its connection broke, and
-    /// the server that answers now may be behind the one that did it.
-    pub(super) async fn newest_children(&self, session: &Session, path: &str) -> Result<Vec<String>> {
-        let sync = Request::Sync { path: path.to_owned() };
-        let list = Request::Children { path: path.to_owned() };
-        let [synced, listed] = session.ask([(sync.clone(), None), (list.clone(), None)]).await;
+    /// Lists the children of a node. A node that does not exist has none.
+    pub(super) async fn list(&self, session: &Session, path: &str) -> Result<Vec<String>> {
+        let list = NodeRequest::GetChildren { path: path.to_owned() };
+        match self.send(session, list, &[WireError::NO_NODE]).await? {
+            Some(Reply::Children(children)) => Ok(children),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Lists children after a `sync`. A reply may be missing because its connection broke, and the server
+    /// that replies now may be behind the one that carried out the request.
+    pub(super) async fn sync_and_list(&self, session: &Session, path: &str) -> Result<Vec<String>> {
+        let sync = NodeRequest::Sync { path: path.to_owned() };
+        let list = NodeRequest::GetChildren { path: path.to_owned() };
+        let [synced, listed] = session.send([(sync.clone(), None), (list.clone(), None)]).await;
         if let Err(wire_error) = synced
             && wire_error != WireError::NO_NODE
         {
-            return Err(failure::failed(&wire_error, &sync, &self.options));
+            return Err(errors::request_failed(&wire_error, &sync, &self.options));
         }
         match listed {
             Ok(Reply::Children(children)) => Ok(children),
             Err(wire_error) if wire_error == WireError::NO_NODE => Ok(Vec::new()),
-            Err(wire_error) => Err(failure::failed(&wire_error, &list, &self.options)),
+            Err(wire_error) => Err(errors::request_failed(&wire_error, &list, &self.options)),
             Ok(_) => Err(protocol_error()),
         }
     }
 }
 
-fn begin(thread: &OwnThread, options: &Options, claims: &Arc<Claims>) -> Arc<Session> {
+fn begin_session(thread: &OwnThread, options: &Options, claims: &Arc<ClaimTable>) -> Arc<Session> {
     let claims = claims.clone();
-    Arc::new(Session::begin(thread, options.place.clone(), move |session| claims.session_ended(session)))
+    let on_expired = move |session| claims.session_expired(session);
+    Arc::new(Session::begin(thread, options.session.clone(), on_expired))
 }
 
-/// Until when a session surely lives.
+/// The end of the time in which a session certainly lives: two thirds of its timeout after the newest
+/// acknowledged request was sent. The last third is for servers that learn of that request late.
 pub(super) fn certain_until(session: &Session) -> Moment {
     session.acknowledged().after(session.timeout() * 2 / 3)
 }
 
-/// A claim of another client, which has no id of ours: it is known by the transaction that made its node.
-pub(super) fn foreign_id(czxid: i64) -> ClaimId {
+/// The id of another program's claim: the transaction that created its node.
+fn foreign_id(czxid: i64) -> ClaimId {
     let mut bytes = *b"foreign:--------";
     bytes[8..].copy_from_slice(&czxid.to_be_bytes());
     ClaimId::from_bytes(bytes)
 }
 
-/// What a node says of its claim. `id` is what its name says.
-pub(super) fn state_of(id: Option<ClaimId>, data: &[u8], stat: &super::wire::Stat) -> ClaimState {
-    let value = data;
-    let data = super::data::Data::read(value);
+/// The state of a claim, as its node describes it. `id` is the id in the node's name.
+pub(super) fn claim_state(id: Option<ClaimId>, value: &[u8], stat: &Stat) -> ClaimState {
+    let data = NodeData::parse(value);
     let id = id.or_else(|| data.as_ref().map(|data| data.id)).unwrap_or_else(|| foreign_id(stat.czxid));
     let mut state = ClaimState::new(id);
+    let is_ephemeral = stat.ephemeral_owner != 0;
     state.foreign =
-        data.is_none().then(|| Box::new(Foreign::new("node", value).bound_to_session(stat.owner != 0)));
-    let stranger = || crate::engine::Note::new("a client that is not latchwork");
-    state.note = data.map_or_else(stranger, |data| data.note);
-    let since = std::time::Duration::from_millis(u64::try_from(stat.ctime).unwrap_or(0));
-    state.since = std::time::SystemTime::UNIX_EPOCH.checked_add(since);
+        data.is_none().then(|| Box::new(Foreign::new("node", value).bound_to_session(is_ephemeral)));
+    let foreign_note = || Note::new("a client that is not latchwork");
+    state.note = data.map_or_else(foreign_note, |data| data.note);
+    let since = Duration::from_millis(u64::try_from(stat.ctime).unwrap_or(0));
+    state.since = SystemTime::UNIX_EPOCH.checked_add(since);
     state
-}
-
-pub(super) fn protocol_error() -> Error {
-    Error::new(ErrorKind::Corrupt, "zookeeper: unexpected reply to a request")
 }

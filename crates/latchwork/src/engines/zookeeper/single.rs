@@ -1,18 +1,20 @@
-//! `scheme=single`: one node that ends with its session; who made it holds, and the others watch it.
+//! `scheme=single`: one ephemeral node per lock. The client that created it holds the lock, and the others
+//! watch it.
 //!
-//! Not fair: when it goes, whoever is fastest makes the next.
+//! Not fair: when the node is deleted, the fastest client creates the next.
 
-use super::claims::{Entry, Node, Watch};
-use super::data::Data;
-use super::failure;
-use super::names;
-use super::shared::{Shared, protocol_error, state_of};
-use super::wire::{Create, Reply, Request, Session, WireError};
+use super::errors::{self, protocol_error};
+use super::node_data::NodeData;
+use super::node_watch::NodeWatch;
+use super::paths;
+use super::shared::{Shared, claim_state};
+use super::tracked_claim::{ClaimNode, TrackedClaim};
+use super::wire::{CreateMode, NodeRequest, Reply, Session, WireError};
 use crate::engine::{Busy, Claim, Mode, Released, Verdict, Wake};
 use crate::{Effect, Error, ErrorKind, Loss, Result};
 
-/// How often the node may change hands under a claim that looks at it, before that is told.
-const MOST_LOOKS: u32 = 100;
+/// How often the node may change hands while a claim reads it, before the claim fails.
+const MAX_ATTEMPTS: u32 = 100;
 
 impl Shared {
     pub(super) async fn claim_single(&self, claim: &Claim) -> Result<Verdict> {
@@ -20,10 +22,10 @@ impl Shared {
             let message = "zookeeper: scheme=single supports only exclusive locks; scheme=sequential also supports readers and writers";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        let path = self.path(&names::flat_path_of(&claim.name));
-        for _ in 0..MOST_LOOKS {
+        let path = self.path(&paths::flat_path_of(&claim.name));
+        for _ in 0..MAX_ATTEMPTS {
             let session = self.session().await?;
-            if let Some(verdict) = self.take(&session, claim, &path).await? {
+            if let Some(verdict) = self.create_or_read(&session, claim, &path).await? {
                 return Ok(verdict);
             }
         }
@@ -31,58 +33,62 @@ impl Shared {
         Err(Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown))
     }
 
-    /// Makes the node, and reads and watches whichever is there then, in one write: what happens to it between this and
-    /// `wait` is not missed, and a holder hears of a removal before its release is answered. `None`: once more.
-    async fn take(&self, session: &Session, claim: &Claim, path: &str) -> Result<Option<Verdict>> {
-        let create =
-            Request::Create { path: path.to_owned(), data: Data::of(claim), kind: Create::Ephemeral };
-        let read = Request::Read { path: path.to_owned(), watch: true };
+    /// Creates the node, and reads and watches the existing one, in one write. So no change between this and
+    /// `wait` is missed, and a holder learns of a deletion before its release is answered. `None`: the claim
+    /// is repeated.
+    async fn create_or_read(&self, session: &Session, claim: &Claim, path: &str) -> Result<Option<Verdict>> {
+        let (data, mode) = (NodeData::encode_claim(claim), CreateMode::Ephemeral);
+        let create = NodeRequest::Create { path: path.to_owned(), data, mode };
+        let read = NodeRequest::GetData { path: path.to_owned(), watch: true };
         let known = self.claims.get(claim.id);
         let is_first = known.is_none();
-        if known.is_none_or(|entry| entry.session != session.id()) {
-            self.claims.asked(claim.id, session.id());
+        if known.is_none_or(|known| known.session != session.id()) {
+            self.claims.insert(claim.id, session.id());
         }
-        let watcher = self.claims.watcher(claim.id);
-        let [created, found] = session.ask([(create.clone(), None), (read.clone(), Some(watcher))]).await;
+        let watcher = self.claims.watch_own(claim.id);
+        let [created, read] = session.send([(create.clone(), None), (read, Some(watcher))]).await;
         match created {
             Ok(_) => {}
             Err(wire_error) if wire_error == WireError::NODE_EXISTS => {}
             Err(wire_error @ WireError::Unanswered(_)) => {
-                return Err(failure::failed(&wire_error, &create, &self.options));
+                return Err(errors::request_failed(&wire_error, &create, &self.options));
             }
             Err(wire_error) => {
-                // In an earlier attempt it may have been made all the same.
+                // An earlier attempt may have created the node.
                 let effect = if is_first { Effect::None } else { Effect::Unknown };
                 if is_first {
                     self.claims.forget(claim.id);
                 }
                 return match wire_error == WireError::NO_NODE && !self.options.chroot.is_empty() {
-                    true => self.make_parents(session, &self.options.chroot).await.map(|()| None),
-                    false => Err(failure::failed(&wire_error, &create, &self.options).with_effect(effect)),
+                    true => self.create_parents(session, &self.options.chroot).await.map(|()| None),
+                    false => {
+                        Err(errors::request_failed(&wire_error, &create, &self.options).with_effect(effect))
+                    }
                 };
             }
         }
-        let (data, stat) = match found {
+        let (data, stat) = match read {
             Ok(Reply::Node { data, stat }) => (data, stat),
             Err(wire_error) if wire_error == WireError::NO_NODE => return Ok(None),
-            Err(wire_error) => return Err(failure::half_done(&wire_error, &self.options)),
+            Err(wire_error) => return Err(errors::claim_failed(&wire_error, &self.options)),
             Ok(_) => return Err(protocol_error().with_effect(Effect::Unknown)),
         };
-        let is_mine = Data::read(&data).is_some_and(|data| data.id == claim.id);
-        if is_mine && stat.owner == session.id() {
-            let node = Node { path: path.to_owned(), czxid: stat.czxid };
-            self.claims.update(claim.id, |entry| entry.node = Some(node));
+        let is_own = NodeData::parse(&data).is_some_and(|data| data.id == claim.id);
+        if is_own && stat.ephemeral_owner == session.id() {
+            let node = ClaimNode { path: path.to_owned(), czxid: stat.czxid };
+            self.claims.update(claim.id, |claim| claim.node = Some(node));
             return self.grant(session, claim.id, stat.czxid).map(|grant| Some(Verdict::Granted(grant)));
         }
-        if is_mine {
-            // Left by a session that is over: the server will remove it, and until then it is in everybody's way.
-            self.ask(session, Request::Delete { path: path.to_owned() }, &[WireError::NO_NODE]).await?;
+        if is_own {
+            // Left by an expired session. The server will delete the node; until then it blocks all claims.
+            let delete = NodeRequest::Delete { path: path.to_owned() };
+            self.send(session, delete, &[WireError::NO_NODE]).await?;
             return Ok(None);
         }
-        if stat.owner == 0 {
+        if stat.ephemeral_owner == 0 {
             self.claims.forget(claim.id);
             let message = format!(
-                "zookeeper: the node {path:?} outlives its session, so it is no lock of scheme=single"
+                "zookeeper: the node {path:?} is not ephemeral, so it is not a lock of scheme=single"
             );
             return Err(Error::new(ErrorKind::Corrupt, message));
         }
@@ -90,31 +96,32 @@ impl Shared {
             self.claims.forget(claim.id);
         }
         let mut busy = Busy::new(session.timeout() / 3);
-        let mut holder = state_of(None, &data, &stat);
+        let mut holder = claim_state(None, &data, &stat);
         holder.token = u64::try_from(stat.czxid).ok();
         busy.holder = Some(holder);
         Ok(Some(Verdict::Busy(busy)))
     }
 
-    /// The claim watches already.
+    /// Waits for an event of the node, which the claim watches already.
     pub(super) async fn wait_single(&self, claim: &Claim) -> Result<Wake> {
-        if let Some(entry) = self.claims.get(claim.id) {
-            entry.bell.notified().await;
+        if let Some(known) = self.claims.get(claim.id) {
+            known.notify.notified().await;
         }
         Ok(Wake::Recheck)
     }
 
-    /// Removes the node if it is this claim's. A claim that is watched, and of which no removal was told, is the holder;
-    /// everything else is read first. A delete whose answer is missing is never simply repeated: the node may be another's.
+    /// Deletes the node if it is this claim's. A claim with an active watch and without an event holds the
+    /// lock. In all other cases the node is read first. A delete without a reply is never repeated unseen:
+    /// the node may be another claim's.
     pub(super) async fn release_single(&self, claim: &Claim) -> Result<Released> {
         let session = self.session().await?;
-        let path = self.path(&names::flat_path_of(&claim.name));
-        let entry = self.claims.get(claim.id);
-        let is_sure = entry.as_ref().is_some_and(|entry| is_surely_there(entry, session.id()));
-        self.claims.update(claim.id, |entry| entry.own = Watch::default());
-        let released = match is_sure || self.is_there(&session, claim, &path).await? {
+        let path = self.path(&paths::flat_path_of(&claim.name));
+        let known = self.claims.get(claim.id);
+        let is_certain = known.as_ref().is_some_and(|known| certainly_exists(known, session.id()));
+        self.claims.update(claim.id, |claim| claim.own_watch = NodeWatch::default());
+        let released = match is_certain || self.exists(&session, claim, &path).await? {
             false => Released::NotHeld,
-            true => match self.ask(&session, Request::Delete { path }, &[WireError::NO_NODE]).await? {
+            true => match self.send(&session, NodeRequest::Delete { path }, &[WireError::NO_NODE]).await? {
                 Some(_) => Released::Freed,
                 None => Released::NotHeld,
             },
@@ -123,20 +130,24 @@ impl Shared {
         Ok(released)
     }
 
-    async fn is_there(&self, session: &Session, claim: &Claim, path: &str) -> Result<bool> {
-        let sync = Request::Sync { path: path.to_owned() };
-        let read = Request::Read { path: path.to_owned(), watch: false };
-        let [_, found] = session.ask([(sync, None), (read.clone(), None)]).await;
-        match found {
-            Ok(Reply::Node { data, .. }) => Ok(Data::read(&data).is_some_and(|data| data.id == claim.id)),
+    /// Reads whether the node is this claim's, after a `sync`.
+    async fn exists(&self, session: &Session, claim: &Claim, path: &str) -> Result<bool> {
+        let sync = NodeRequest::Sync { path: path.to_owned() };
+        let read = NodeRequest::GetData { path: path.to_owned(), watch: false };
+        let [_, reply] = session.send([(sync, None), (read.clone(), None)]).await;
+        match reply {
+            Ok(Reply::Node { data, .. }) => {
+                Ok(NodeData::parse(&data).is_some_and(|data| data.id == claim.id))
+            }
             Err(wire_error) if wire_error == WireError::NO_NODE => Ok(false),
-            Err(wire_error) => Err(failure::failed(&wire_error, &read, &self.options)),
+            Err(wire_error) => Err(errors::request_failed(&wire_error, &read, &self.options)),
             Ok(_) => Err(protocol_error()),
         }
     }
 }
 
-fn is_surely_there(entry: &Entry, session: i64) -> bool {
-    let is_lost = entry.lost.is_some_and(|loss| loss != Loss::Revoked);
-    entry.session == session && entry.is_held && entry.own.stands() && !is_lost && !entry.is_gone
+/// Whether the claim's node exists, as far as its watch has reported.
+fn certainly_exists(claim: &TrackedClaim, session: i64) -> bool {
+    let is_lost = claim.loss.is_some_and(|loss| loss != Loss::Revoked);
+    claim.session == session && claim.is_held && claim.own_watch.is_active() && !is_lost && !claim.is_gone
 }

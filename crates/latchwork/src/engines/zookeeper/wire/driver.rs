@@ -1,170 +1,186 @@
-//! The task of one session: keeps it alive, sends what it is asked to, and hands out what comes back.
+//! The task of one session: keeps the session alive, sends its requests, and dispatches replies and events.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, WriteHalf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::connection::{AUTH_XID, Connection, NoConnection, Place, Ticket};
-use super::jute::{In, Out, next_message};
-use super::request::Request;
-use super::session::{Answer, Call, Event, Facts, State, Watcher, WireError};
+use super::connection::{AUTH_XID, ConnectError, Connection, SessionCredentials};
+use super::jute::{InputArchive, OutputArchive, next_message};
+use super::request::NodeRequest;
+use super::session::{ReplyResult, SessionState};
+use super::session_config::SessionConfig;
+use super::session_info::SessionInfo;
+use super::watcher::{NodeEvent, Watcher};
+use super::wire_error::WireError;
 use crate::clock::{Clock, Moment};
 use crate::net::byte_stream::ByteStream;
 use crate::net::connection_error::ConnectionError;
 use crate::net::deadline;
 
+/// The xid of the event of a watch.
 const EVENT_XID: i32 = -1;
-const CLOSE: i32 = -11;
+/// The event type `NodeDeleted`.
+const NODE_DELETED: i32 = 2;
+/// The opcode `closeSession`.
+const CLOSE_SESSION: i32 = -11;
+/// Error codes of `KeeperException`.
 const SESSION_EXPIRED: i32 = -112;
 const SESSION_MOVED: i32 = -118;
-/// The first pause between two rounds of attempts to connect; doubles up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// The pause between two rounds of attempts to connect: the first, which doubles up to the longest.
+const MIN_BACKOFF: Duration = Duration::from_millis(20);
+const MAX_BACKOFF: Duration = Duration::from_secs(1);
 
 const SILENT: &str = "the server is silent, or cut off from its leader";
 
-type Letters = mpsc::UnboundedReceiver<Vec<Call>>;
+/// Requests of the session's handles. Each batch goes out in one write.
+type RequestBatches = mpsc::UnboundedReceiver<Vec<QueuedRequest>>;
 
-/// Why a connection is no longer served.
-enum Break {
-    Lost(ConnectionError),
-    Expired,
-    /// Nobody wants the session any more.
-    Unwanted,
+/// A request on its way to the driver.
+pub(super) struct QueuedRequest {
+    pub(super) request: NodeRequest,
+    pub(super) watcher: Option<Watcher>,
+    pub(super) reply: oneshot::Sender<ReplyResult>,
 }
 
-/// What was sent and not answered.
-struct Pending {
-    request: Request,
+/// A request that was sent and not answered.
+struct InFlightRequest {
+    request: NodeRequest,
     watcher: Option<Watcher>,
-    answer: oneshot::Sender<Answer>,
+    reply: oneshot::Sender<ReplyResult>,
     sent: Moment,
 }
 
-pub(super) struct Driver {
-    place: Arc<Place>,
-    facts: Arc<Facts>,
-    state: watch::Sender<State>,
-    ended: Box<dyn Fn(i64) + Send>,
-    ticket: Ticket,
-    /// The server that the last connection went to.
+/// Why the driver stops serving a connection.
+enum CloseReason {
+    Lost(ConnectionError),
+    Expired,
+    /// All handles of the session are gone.
+    Unused,
+}
+
+/// The task of one session.
+pub(super) struct SessionDriver {
+    config: Arc<SessionConfig>,
+    info: Arc<SessionInfo>,
+    state: watch::Sender<SessionState>,
+    on_expired: Box<dyn Fn(i64) + Send>,
+    credentials: SessionCredentials,
+    /// The index of the server that the last connection went to.
     server: Option<usize>,
     timeout: Duration,
     xid: i32,
-    pending: HashMap<i32, Pending>,
+    in_flight: HashMap<i32, InFlightRequest>,
     watchers: HashMap<String, Vec<Watcher>>,
-    /// When something was last sent that the leader answers.
-    last_sign: Moment,
-    /// When such an answer last came.
-    last_confirmed: Moment,
+    /// When the newest request that the leader answers was sent.
+    last_leader_request: Moment,
+    /// When the newest reply of the leader arrived.
+    last_leader_reply: Moment,
 }
 
-impl Driver {
+impl SessionDriver {
     pub(super) fn new(
-        place: Arc<Place>,
-        facts: Arc<Facts>,
-        state: watch::Sender<State>,
-        ended: Box<dyn Fn(i64) + Send>,
+        config: Arc<SessionConfig>,
+        info: Arc<SessionInfo>,
+        state: watch::Sender<SessionState>,
+        on_expired: Box<dyn Fn(i64) + Send>,
     ) -> Self {
-        let (timeout, now) = (place.timeout, Facts::now());
+        let (timeout, now) = (config.timeout, SessionInfo::now());
         Self {
-            place,
-            facts,
+            config,
+            info,
             state,
-            ended,
-            ticket: Ticket::default(),
+            on_expired,
+            credentials: SessionCredentials::default(),
             server: None,
             timeout,
             xid: 0,
-            pending: HashMap::new(),
+            in_flight: HashMap::new(),
             watchers: HashMap::new(),
-            last_sign: now,
-            last_confirmed: now,
+            last_leader_request: now,
+            last_leader_reply: now,
         }
     }
 
-    pub(super) async fn run(mut self, mut letters: Letters) {
+    pub(super) async fn run(mut self, mut batches: RequestBatches) {
         loop {
-            let connection = match self.connect(&mut letters).await {
+            let connection = match self.connect(&mut batches).await {
                 ControlFlow::Continue(connection) => connection,
-                ControlFlow::Break(Break::Expired) => return self.end(),
+                ControlFlow::Break(CloseReason::Expired) => return self.expire(),
                 ControlFlow::Break(_) => return,
             };
-            match self.serve(connection, &mut letters).await {
-                Break::Lost(why) => {
-                    self.state.send_replace(State::Connecting);
-                    self.fail_pending(&why);
+            match self.serve(connection, &mut batches).await {
+                CloseReason::Lost(why) => {
+                    self.state.send_replace(SessionState::Connecting);
+                    self.fail_in_flight(&why);
                 }
-                Break::Expired => return self.end(),
-                Break::Unwanted => return,
+                CloseReason::Expired => return self.expire(),
+                CloseReason::Unused => return,
             }
         }
     }
 
-    /// Tries until there is a connection. Whoever asks for something meanwhile is told that it was not sent.
-    async fn connect(&mut self, letters: &mut Letters) -> ControlFlow<Break, Connection> {
-        let (mut round, mut pause) = (0, FIRST_PAUSE);
+    /// Tries until there is a connection. Requests that come meanwhile fail as not sent.
+    async fn connect(&mut self, batches: &mut RequestBatches) -> ControlFlow<CloseReason, Connection> {
+        let (mut round, mut backoff) = (0, MIN_BACKOFF);
         loop {
             if self.is_stale() {
-                return ControlFlow::Break(Break::Expired);
+                return ControlFlow::Break(CloseReason::Expired);
             }
-            self.state.send_replace(State::Connecting);
-            let (place, ticket, last) = (self.place.clone(), self.ticket.clone(), self.server);
-            let attempt = async move { place.connect(&ticket, last).await };
-            let why = match unless_unwanted(attempt, letters, &"there is no connection yet".into()).await? {
+            self.state.send_replace(SessionState::Connecting);
+            let (config, credentials, last) = (self.config.clone(), self.credentials.clone(), self.server);
+            let attempt = async move { config.connect(&credentials, last).await };
+            let why = match while_used(attempt, batches, &"there is no connection yet".into()).await? {
                 Ok(connection) => return ControlFlow::Continue(connection),
-                Err(NoConnection::Expired) => return ControlFlow::Break(Break::Expired),
-                Err(NoConnection::Unreachable(why)) => why,
+                Err(ConnectError::Expired) => return ControlFlow::Break(CloseReason::Expired),
+                Err(ConnectError::Unreachable(why)) => why,
             };
             round += 1;
-            self.state.send_replace(State::Unreachable { round, why: why.clone() });
-            let (facts, until) = (self.facts.clone(), Facts::now().after(pause));
-            let nap = async move {
+            self.state.send_replace(SessionState::Unreachable { round, why: why.clone() });
+            let (info, until) = (self.info.clone(), SessionInfo::now().after(backoff));
+            let pause = async move {
                 tokio::select! {
                     () = Clock::boottime().sleep_until(until) => {}
-                    () = facts.nudge.notified() => {}
+                    () = info.connect_now.notified() => {}
                 }
             };
-            unless_unwanted(nap, letters, &why).await?;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            while_used(pause, batches, &why).await?;
+            backoff = (backoff * 2).min(MAX_BACKOFF);
         }
     }
 
-    /// Whether to go on with this session is no longer worth an attempt. Its locks were lost long ago; and a server whose data
-    /// were replaced would never say so, but send a session away that has seen more than itself.
+    /// Whether the session is too old to be resumed. Its locks were lost long ago. A server whose data were
+    /// replaced would never report the session as expired: it rejects a session that has seen newer
+    /// transactions than the server has.
     fn is_stale(&self) -> bool {
-        let acknowledged = Moment::from_micros(self.facts.acknowledged.load(Ordering::Acquire));
-        self.ticket.id != 0 && Facts::now().since(acknowledged) > self.timeout * 2
+        self.credentials.id != 0 && SessionInfo::now().since(self.info.acknowledged()) > self.timeout * 2
     }
 
-    async fn serve(&mut self, connection: Connection, letters: &mut Letters) -> Break {
-        let Connection { server, stream, ticket, timeout, sent, mut received } = connection;
-        (self.server, self.ticket, self.timeout) = (Some(server), ticket, timeout);
-        self.facts.timeout_millis.store(timeout.as_millis() as u64, Ordering::Release);
-        self.facts.id.store(self.ticket.id, Ordering::Release);
-        self.facts.was_acknowledged(sent);
-        (self.last_sign, self.last_confirmed) = (sent, Facts::now());
-        self.state.send_replace(State::Connected);
-        // What was watched through the last connection may have changed since.
+    async fn serve(&mut self, connection: Connection, batches: &mut RequestBatches) -> CloseReason {
+        let Connection { server, stream, credentials, timeout, sent, mut received } = connection;
+        (self.server, self.credentials, self.timeout) = (Some(server), credentials, timeout);
+        self.info.set_opened(self.credentials.id, timeout);
+        self.info.acknowledge(sent);
+        (self.last_leader_request, self.last_leader_reply) = (sent, SessionInfo::now());
+        self.state.send_replace(SessionState::Connected);
+        // Watched nodes may have changed since the last connection was lost.
         for watcher in std::mem::take(&mut self.watchers).into_values().flatten() {
-            watcher.tell(Event::Unsure);
+            watcher.notify(NodeEvent::ConnectionLost);
         }
         let (mut reader, mut writer) = tokio::io::split(stream);
-        let mut alarm = Box::pin(Clock::boottime().sleep_until(self.next_look()));
+        let mut timer = Box::pin(Clock::boottime().sleep_until(self.next_timeout()));
         loop {
-            if let ControlFlow::Break(why) = self.hear(&mut received) {
+            if let ControlFlow::Break(why) = self.dispatch_all(&mut received) {
                 return why;
             }
-            // While messages arrive without end, no other branch runs. This limit is later than the alarm:
+            // While messages arrive without end, no other branch runs. This limit is later than the timer:
             // after a pause of this process, the leader's reply may come after the bytes that were just read.
-            if Facts::now().since(self.last_confirmed) > self.timeout {
-                return Break::Lost(SILENT.into());
+            if SessionInfo::now().since(self.last_leader_reply) > self.timeout {
+                return CloseReason::Lost(SILENT.into());
             }
             received.reserve(4096);
             let served = tokio::select! {
@@ -174,17 +190,17 @@ impl Driver {
                     Ok(_) => ControlFlow::Continue(()),
                     Err(error) => lost(error),
                 },
-                letter = letters.recv() => match letter {
-                    Some(letter) => self.send(letter, letters, &mut writer).await,
+                batch = batches.recv() => match batch {
+                    Some(batch) => self.send(batch, batches, &mut writer).await,
                     None => {
                         self.close(&mut writer, &mut reader).await;
-                        ControlFlow::Break(Break::Unwanted)
+                        ControlFlow::Break(CloseReason::Unused)
                     }
                 },
-                () = alarm.as_mut() => {
-                    let looked_after = self.look_after(&mut writer).await;
-                    alarm.set(Clock::boottime().sleep_until(self.next_look()));
-                    looked_after
+                () = timer.as_mut() => {
+                    let checked = self.check_leader(&mut writer).await;
+                    timer.set(Clock::boottime().sleep_until(self.next_timeout()));
+                    checked
                 }
             };
             if let ControlFlow::Break(why) = served {
@@ -193,32 +209,37 @@ impl Driver {
         }
     }
 
-    /// Sends a letter, and what else lies in the box, in one write.
+    /// Sends this batch, and all others that are queued, in one write.
     async fn send(
         &mut self,
-        first: Vec<Call>,
-        letters: &mut Letters,
+        first: Vec<QueuedRequest>,
+        batches: &mut RequestBatches,
         writer: &mut WriteHalf<Box<dyn ByteStream>>,
-    ) -> ControlFlow<Break> {
-        let (sent, mut bytes) = (Facts::now(), Vec::with_capacity(512));
-        let more = std::iter::from_fn(|| letters.try_recv().ok());
-        for call in std::iter::once(first).chain(more).flatten() {
-            self.write(call, sent, &mut bytes);
+    ) -> ControlFlow<CloseReason> {
+        let (sent, mut bytes) = (SessionInfo::now(), Vec::with_capacity(512));
+        let more = std::iter::from_fn(|| batches.try_recv().ok());
+        for request in std::iter::once(first).chain(more).flatten() {
+            self.encode(request, sent, &mut bytes);
         }
-        self.put(&bytes, writer).await
+        self.write(&bytes, writer).await
     }
 
-    fn write(&mut self, call: Call, sent: Moment, bytes: &mut Vec<u8>) {
-        let Call { request, watcher, answer } = call;
+    /// Appends a request to `bytes`, and expects its reply.
+    fn encode(&mut self, request: QueuedRequest, sent: Moment, bytes: &mut Vec<u8>) {
+        let QueuedRequest { request, watcher, reply } = request;
         self.xid = self.xid.checked_add(1).unwrap_or(1);
-        request.write(self.xid, self.place.digest.is_some(), bytes);
-        if request.is_answered_by_the_leader() {
-            self.last_sign = sent;
+        request.encode(self.xid, self.config.digest.is_some(), bytes);
+        if request.is_answered_by_leader() {
+            self.last_leader_request = sent;
         }
-        self.pending.insert(self.xid, Pending { request, watcher, answer, sent });
+        self.in_flight.insert(self.xid, InFlightRequest { request, watcher, reply, sent });
     }
 
-    async fn put(&mut self, bytes: &[u8], writer: &mut WriteHalf<Box<dyn ByteStream>>) -> ControlFlow<Break> {
+    async fn write(
+        &mut self,
+        bytes: &[u8],
+        writer: &mut WriteHalf<Box<dyn ByteStream>>,
+    ) -> ControlFlow<CloseReason> {
         let writing = async {
             writer.write_all(bytes).await?;
             writer.flush().await
@@ -226,50 +247,55 @@ impl Driver {
         match tokio::time::timeout(self.timeout / 2, writing).await {
             Ok(Ok(())) => ControlFlow::Continue(()),
             Ok(Err(error)) => lost(error),
-            Err(_) => lost("the server takes nothing in"),
+            Err(_) => lost("the server does not read requests"),
         }
     }
 
-    /// When the next sign of life is due. The leader learns of it half a tick late at the worst, and of none after a cut: with an
-    /// eighth between two, a session of three ticks or more outlives the two thirds that count as certain.
-    fn next_sign(&self) -> Moment {
-        self.last_sign.after(self.timeout / 8)
+    /// When the next heartbeat is due. At worst the leader learns of a heartbeat half a tick late, and of
+    /// none after a network cut. With an eighth of the timeout between heartbeats, a session of three ticks
+    /// or more outlives the two thirds that count as certain.
+    fn next_heartbeat(&self) -> Moment {
+        self.last_leader_request.after(self.timeout / 8)
     }
 
-    /// When a leader that has not answered since is taken for unreachable: a sixth of the session is left for another server.
-    fn silence(&self) -> Moment {
-        self.last_confirmed.after(self.timeout / 2)
+    /// When a leader without a reply is taken for unreachable: after half of the timeout. Two thirds count as
+    /// certain, so a sixth of the timeout is left for another server.
+    fn leader_deadline(&self) -> Moment {
+        self.last_leader_reply.after(self.timeout / 2)
     }
 
-    fn next_look(&self) -> Moment {
-        self.next_sign().min(self.silence())
+    fn next_timeout(&self) -> Moment {
+        self.next_heartbeat().min(self.leader_deadline())
     }
 
-    /// A sign of life when nothing else was sent for a while, and an end to a connection behind which nobody decides: there
-    /// must be time to try another server before the session ends.
-    async fn look_after(&mut self, writer: &mut WriteHalf<Box<dyn ByteStream>>) -> ControlFlow<Break> {
-        let now = Facts::now();
-        if now >= self.silence() {
+    /// Sends a heartbeat if the leader got no other request for a while. Gives up a connection on which the
+    /// leader does not reply, while there is time to try another server before the session ends.
+    async fn check_leader(
+        &mut self,
+        writer: &mut WriteHalf<Box<dyn ByteStream>>,
+    ) -> ControlFlow<CloseReason> {
+        let now = SessionInfo::now();
+        if now >= self.leader_deadline() {
             return lost(SILENT);
         }
-        if now < self.next_sign() {
+        if now < self.next_heartbeat() {
             return ControlFlow::Continue(());
         }
-        let (mut bytes, (answer, _)) = (Vec::new(), oneshot::channel());
-        let sign = Call { request: Request::sync(), watcher: None, answer };
-        self.write(sign, now, &mut bytes);
-        self.put(&bytes, writer).await
+        let (mut bytes, (reply, _)) = (Vec::new(), oneshot::channel());
+        let heartbeat = QueuedRequest { request: NodeRequest::heartbeat(), watcher: None, reply };
+        self.encode(heartbeat, now, &mut bytes);
+        self.write(&bytes, writer).await
     }
 
-    /// Takes in every whole message.
-    fn hear(&mut self, received: &mut Vec<u8>) -> ControlFlow<Break> {
+    /// Dispatches every complete message.
+    fn dispatch_all(&mut self, received: &mut Vec<u8>) -> ControlFlow<CloseReason> {
         loop {
             let message = match next_message(received) {
                 Ok(Some(message)) => message,
                 Ok(None) => return ControlFlow::Continue(()),
                 Err(why) => return lost(why),
             };
-            match self.take_in(&message) {
+            match self.dispatch(&message) {
                 Some(ControlFlow::Continue(())) => {}
                 Some(broken) => return broken,
                 None => return lost("the server's answer cannot be read"),
@@ -277,37 +303,41 @@ impl Driver {
         }
     }
 
-    fn take_in(&mut self, message: &[u8]) -> Option<ControlFlow<Break>> {
-        let mut message = In(message);
+    /// Hands a reply to its request, or an event to its watchers. `None` if the message cannot be parsed.
+    fn dispatch(&mut self, message: &[u8]) -> Option<ControlFlow<CloseReason>> {
+        let mut message = InputArchive(message);
         let (xid, zxid, code) = (message.int()?, message.long()?, message.int()?);
         match code {
-            SESSION_EXPIRED => return Some(ControlFlow::Break(Break::Expired)),
+            SESSION_EXPIRED => return Some(ControlFlow::Break(CloseReason::Expired)),
             SESSION_MOVED => return Some(lost("the session has moved to another connection")),
             _ => {}
         }
         match xid {
             EVENT_XID => {
-                let (kind, _state, path) = (message.int()?, message.int()?, message.text()?);
-                let event = if kind == 2 { Event::Deleted } else { Event::Changed };
+                let (event_type, _state, path) = (message.int()?, message.int()?, message.text()?);
+                let event = if event_type == NODE_DELETED { NodeEvent::Deleted } else { NodeEvent::Changed };
                 for watcher in self.watchers.remove(&path).into_iter().flatten() {
-                    watcher.tell(event);
+                    watcher.notify(event);
                 }
             }
             AUTH_XID if code != 0 => return Some(lost("the server refuses the user")),
             AUTH_XID => {}
             _ => {
-                let Pending { request, watcher, answer, sent } = self.pending.remove(&xid)?;
-                self.ticket.zxid = self.ticket.zxid.max(zxid);
-                if request.is_answered_by_the_leader() {
-                    self.facts.was_acknowledged(sent);
-                    self.last_confirmed = Facts::now();
+                let InFlightRequest { request, watcher, reply, sent } = self.in_flight.remove(&xid)?;
+                self.credentials.last_zxid = self.credentials.last_zxid.max(zxid);
+                if request.is_answered_by_leader() {
+                    self.info.acknowledge(sent);
+                    self.last_leader_reply = SessionInfo::now();
                 }
-                let reply = match code {
-                    0 => Ok(request.reply(&mut message)?),
+                let result = match code {
+                    0 => Ok(request.parse_reply(&mut message)?),
                     code => Err(WireError::Refused(code)),
                 };
-                if let (Ok(_), Some(watcher), Request::Read { path, .. } | Request::ReadCell { path, .. }) =
-                    (&reply, watcher, request)
+                if let (
+                    Ok(_),
+                    Some(watcher),
+                    NodeRequest::GetData { path, .. } | NodeRequest::GetCell { path, .. },
+                ) = (&result, watcher, request)
                 {
                     let watchers = self.watchers.entry(path).or_default();
                     if watchers.len() == watchers.capacity() {
@@ -315,67 +345,70 @@ impl Driver {
                     }
                     watchers.push(watcher);
                 }
-                let _ = answer.send(reply);
+                let _ = reply.send(result);
             }
         }
         Some(ControlFlow::Continue(()))
     }
 
-    fn fail_pending(&mut self, why: &ConnectionError) {
-        for (_, pending) in self.pending.drain() {
-            let _ = pending.answer.send(Err(WireError::Unanswered(why.clone())));
+    fn fail_in_flight(&mut self, why: &ConnectionError) {
+        for (_, request) in self.in_flight.drain() {
+            let _ = request.reply.send(Err(WireError::Unanswered(why.clone())));
         }
     }
 
-    /// The server ended the session. Nobody hears of it before the claims of the session are known to be lost.
-    fn end(mut self) {
-        (self.ended)(self.ticket.id);
-        self.state.send_replace(State::Expired);
-        self.fail_pending(&"the session ended".into());
+    /// The server ended the session. Its claims are marked as lost before any caller learns that it ended.
+    fn expire(mut self) {
+        (self.on_expired)(self.credentials.id);
+        self.state.send_replace(SessionState::Expired);
+        self.fail_in_flight(&"the session ended".into());
         for watcher in std::mem::take(&mut self.watchers).into_values().flatten() {
-            watcher.tell(Event::Unsure);
+            watcher.notify(NodeEvent::ConnectionLost);
         }
     }
 
-    /// Ends the session, so that the server removes at once what belonged to it, and waits for its word.
+    /// Closes the session, so that the server removes its ephemeral nodes at once, and waits until the server
+    /// closes the connection.
     async fn close(
         &mut self,
         writer: &mut WriteHalf<Box<dyn ByteStream>>,
-        reader: &mut tokio::io::ReadHalf<Box<dyn ByteStream>>,
+        reader: &mut ReadHalf<Box<dyn ByteStream>>,
     ) {
         let mut bytes = Vec::new();
-        let mut out = Out::begin(&mut bytes);
-        out.int(self.xid.checked_add(1).unwrap_or(1)).int(CLOSE);
+        let mut out = OutputArchive::begin(&mut bytes);
+        out.int(self.xid.checked_add(1).unwrap_or(1)).int(CLOSE_SESSION);
         out.end();
         // All further messages are discarded.
-        let mut nobody = tokio::io::sink();
+        let mut sink = tokio::io::sink();
         let closing = async {
             writer.write_all(&bytes).await?;
             writer.flush().await?;
-            tokio::io::copy(reader, &mut nobody).await
+            tokio::io::copy(reader, &mut sink).await
         };
         let _ = tokio::time::timeout(deadline::ZOOKEEPER_CLOSE, closing).await;
     }
 }
 
-fn lost(why: impl Into<ConnectionError>) -> ControlFlow<Break> {
-    ControlFlow::Break(Break::Lost(why.into()))
+fn lost(why: impl Into<ConnectionError>) -> ControlFlow<CloseReason> {
+    ControlFlow::Break(CloseReason::Lost(why.into()))
 }
 
-/// Does `work`; meanwhile every request is answered: it was not sent. Breaks when nobody wants the session any more.
-async fn unless_unwanted<T: Send>(
+/// Does `work`. Meanwhile every request fails as not sent. Breaks when all handles of the session are gone.
+async fn while_used<T: Send>(
     work: impl Future<Output = T> + Send,
-    letters: &mut Letters,
+    batches: &mut RequestBatches,
     why: &ConnectionError,
-) -> ControlFlow<Break, T> {
+) -> ControlFlow<CloseReason, T> {
     let mut work: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(work);
     loop {
         tokio::select! {
             done = work.as_mut() => return ControlFlow::Continue(done),
-            letter = letters.recv() => match letter {
-                None => return ControlFlow::Break(Break::Unwanted),
-                Some(calls) => {
-                    calls.into_iter().for_each(|call| drop(call.answer.send(Err(WireError::NotSent(why.clone())))));
+            batch = batches.recv() => match batch {
+                None => return ControlFlow::Break(CloseReason::Unused),
+                Some(requests) => {
+                    for request in requests {
+                        drop(request.reply.send(Err(WireError::NotSent(why.clone()))));
+                    }
                 }
             },
         }

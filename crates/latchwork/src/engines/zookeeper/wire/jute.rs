@@ -1,13 +1,14 @@
-//! The bytes of the protocol: big-endian numbers, and strings and buffers behind their length.
+//! Jute, the encoding of the protocol: big-endian numbers, and strings and buffers with their length before
+//! them.
 
-/// A message that is being written. Its first four bytes are its length, filled in at the end.
-pub(super) struct Out<'a> {
+/// A message that is being encoded. Its first four bytes are its length, filled in at the end.
+pub(super) struct OutputArchive<'a> {
     bytes: &'a mut Vec<u8>,
     start: usize,
 }
 
-impl<'a> Out<'a> {
-    /// Begins a message behind what is in `bytes` already: several go out in one write.
+impl<'a> OutputArchive<'a> {
+    /// Begins a message behind the content of `bytes`: several messages go out in one write.
     pub(super) fn begin(bytes: &'a mut Vec<u8>) -> Self {
         let start = bytes.len();
         bytes.extend([0; 4]);
@@ -24,7 +25,7 @@ impl<'a> Out<'a> {
         self
     }
 
-    pub(super) fn flag(&mut self, value: bool) -> &mut Self {
+    pub(super) fn bool(&mut self, value: bool) -> &mut Self {
         self.bytes.push(u8::from(value));
         self
     }
@@ -35,7 +36,7 @@ impl<'a> Out<'a> {
         self
     }
 
-    /// A buffer, or none.
+    /// A buffer, or a length of -1 for null.
     pub(super) fn nullable(&mut self, value: Option<&[u8]>) -> &mut Self {
         match value {
             Some(value) => self.buffer(value),
@@ -53,10 +54,11 @@ impl<'a> Out<'a> {
     }
 }
 
-/// A message that is being read. Every read is `None` once the bytes do not suffice: the server speaks another language.
-pub(super) struct In<'a>(pub(super) &'a [u8]);
+/// A message that is being parsed. Every method returns `None` if the message is too short: the peer speaks
+/// another protocol.
+pub(super) struct InputArchive<'a>(pub(super) &'a [u8]);
 
-impl<'a> In<'a> {
+impl<'a> InputArchive<'a> {
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (head, tail) = self.0.split_at_checked(count)?;
         self.0 = tail;
@@ -71,13 +73,13 @@ impl<'a> In<'a> {
         Some(i64::from_be_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    /// A buffer; one of length -1 is none, which is as good as an empty one.
+    /// A buffer. Null (a length of -1) counts as empty.
     pub(super) fn buffer(&mut self) -> Option<&'a [u8]> {
         let length = self.int()?;
         self.take(usize::try_from(length.max(0)).ok()?)
     }
 
-    /// A buffer, or none.
+    /// A buffer, or `Some(None)` for null.
     pub(super) fn nullable(&mut self) -> Option<Option<&'a [u8]>> {
         match self.int()? {
             -1 => Some(None),
@@ -89,7 +91,7 @@ impl<'a> In<'a> {
         String::from_utf8(self.buffer()?.to_vec()).ok()
     }
 
-    pub(super) fn texts(&mut self) -> Option<Vec<String>> {
+    pub(super) fn text_list(&mut self) -> Option<Vec<String>> {
         let count = self.int()?.max(0);
         (0..count).map(|_| self.text()).collect()
     }
@@ -97,7 +99,7 @@ impl<'a> In<'a> {
 
 /// The longest message that is read. A server sends at most its `jute.maxbuffer`, which is 1 MB unless it was
 /// raised. The client allocates by the length before the message has arrived, so the length must be limited.
-const LONGEST: usize = 64 << 20;
+const MAX_MESSAGE: usize = 64 << 20;
 
 /// Takes the first complete message out of the received bytes. `None` if it has not arrived in full.
 ///
@@ -106,7 +108,7 @@ const LONGEST: usize = 64 << 20;
 pub(super) fn next_message(received: &mut Vec<u8>) -> Result<Option<Vec<u8>>, String> {
     let Some(length) = received.first_chunk() else { return Ok(None) };
     let length = u32::from_be_bytes(*length) as usize;
-    if length > LONGEST {
+    if length > MAX_MESSAGE {
         return Err(format!("a message of {length} bytes; is it a ZooKeeper server?"));
     }
     let Some(message) = received.get(4..4 + length) else { return Ok(None) };
@@ -122,15 +124,15 @@ mod tests {
     #[test]
     fn what_was_written_is_read_back_message_by_message() {
         let mut bytes = Vec::new();
-        let mut first = Out::begin(&mut bytes);
-        first.int(-7).long(1 << 40).flag(true).text("naïve");
+        let mut first = OutputArchive::begin(&mut bytes);
+        first.int(-7).long(1 << 40).bool(true).text("naïve");
         first.end();
-        Out::begin(&mut bytes).end();
+        OutputArchive::begin(&mut bytes).end();
         let half = bytes.split_off(9);
-        assert_eq!(next_message(&mut bytes), Ok(None), "only half of it came");
+        assert_eq!(next_message(&mut bytes), Ok(None), "only half of it has arrived");
         bytes.extend(half);
-        let message = next_message(&mut bytes).expect("a good length").expect("all of it came");
-        let mut read = In(&message);
+        let message = next_message(&mut bytes).expect("a valid length").expect("all of it has arrived");
+        let mut read = InputArchive(&message);
         assert_eq!((read.int(), read.long(), read.take(1)), (Some(-7), Some(1 << 40), Some(&[1][..])));
         assert_eq!(read.text().as_deref(), Some("naïve"));
         assert_eq!(read.int(), None, "past the end");

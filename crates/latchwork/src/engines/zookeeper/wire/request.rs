@@ -1,43 +1,54 @@
-//! What can be asked of a server, and its answers.
+//! Requests and their replies. The names are those of ZooKeeper's protocol.
 
-use super::jute::{In, Out};
+use super::jute::{InputArchive, OutputArchive};
 
-/// Everything may be done with the node.
-const ALL: i32 = 31;
+/// Opcodes of `ZooDefs.OpCode`.
+const DELETE: i32 = 2;
+const GET_DATA: i32 = 4;
+const SET_DATA: i32 = 5;
+const GET_CHILDREN: i32 = 8;
+const SYNC: i32 = 9;
+const CREATE2: i32 = 15;
+const CREATE_CONTAINER: i32 = 19;
 
-/// One request.
+/// All permissions, for an ACL.
+const PERMS_ALL: i32 = 31;
+/// Any version of a node.
+const ANY_VERSION: i32 = -1;
+
+/// A request about one node.
 #[derive(Clone, Debug)]
-pub(in super::super) enum Request {
-    /// Makes a node. For a sequential one, the server adds ten digits to the path.
-    Create { path: String, data: Vec<u8>, kind: Create },
-    /// Removes a node, whatever its version is.
+pub(in super::super) enum NodeRequest {
+    /// Creates a node. For a sequential one, the server adds ten digits to the path.
+    Create { path: String, data: Vec<u8>, mode: CreateMode },
+    /// Deletes a node, whatever its version is.
     Delete { path: String },
-    /// Reads a node. With a watch, the next change is told.
-    Read { path: String, watch: bool },
+    /// Reads a node. With a watch, the next change is reported.
+    GetData { path: String, watch: bool },
     /// Writes a node of this version.
-    Write { path: String, data: Vec<u8>, version: i32 },
-    /// Makes a node without data, which is not the same as empty data.
-    MakeCell { path: String },
-    /// Reads a node, and tells the one from the other.
-    ReadCell { path: String, watch: bool },
-    /// Writes a node of this version, or takes its data away.
-    WriteCell { path: String, data: Option<Vec<u8>>, version: i32 },
+    SetData { path: String, data: Vec<u8>, version: i32 },
+    /// Creates a node with null data, which differs from empty data.
+    CreateCell { path: String },
+    /// Reads a node. The reply tells null from empty data.
+    GetCell { path: String, watch: bool },
+    /// Writes a node of this version, or sets its data to null.
+    SetCell { path: String, data: Option<Vec<u8>>, version: i32 },
     /// Lists the children of a node.
-    Children { path: String },
-    /// What is asked after this sees everything that was done before it, on whichever server.
+    GetChildren { path: String },
+    /// Brings the server up to date: later requests see everything that was done before on any server.
     Sync { path: String },
 }
 
-/// What kind of node.
+/// The kind of a new node, with its number in the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Create {
+pub(in super::super) enum CreateMode {
     Persistent = 0,
     Ephemeral = 1,
     EphemeralSequential = 3,
     Container = 4,
 }
 
-/// The answer to a request that was carried out.
+/// The reply to a request that was carried out.
 #[derive(Clone, Debug)]
 pub(in super::super) enum Reply {
     Created { path: String, stat: Stat },
@@ -48,101 +59,116 @@ pub(in super::super) enum Reply {
     Done,
 }
 
-/// What the server knows of a node.
+/// The server's description of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Stat {
-    /// The transaction that made it.
+    /// The transaction that created the node.
     pub(in super::super) czxid: i64,
-    /// When that was, in milliseconds since 1970.
+    /// The time of that transaction, in milliseconds since 1970.
     pub(in super::super) ctime: i64,
-    /// How often it was written.
+    /// How often the node was written.
     pub(in super::super) version: i32,
-    /// The session that it ends with; zero if it outlives its session.
-    pub(in super::super) owner: i64,
+    /// The session that the node ends with. 0: the node is not ephemeral.
+    pub(in super::super) ephemeral_owner: i64,
 }
 
-impl Request {
-    /// Writes it as request number `xid`. Nodes are made for everybody, or only for the user of this session.
-    pub(super) fn write(&self, xid: i32, is_private: bool, bytes: &mut Vec<u8>) {
-        let mut out = Out::begin(bytes);
-        out.int(xid).int(self.code());
+impl NodeRequest {
+    /// Appends the request with this xid. If `is_private`, only the user of this session may use the created
+    /// nodes.
+    pub(super) fn encode(&self, xid: i32, is_private: bool, bytes: &mut Vec<u8>) {
+        let mut out = OutputArchive::begin(bytes);
+        out.int(xid).int(self.opcode());
         match self {
-            Self::Create { path, data, kind } => {
-                create(&mut out, path, Some(data), is_private, *kind);
+            Self::Create { path, data, mode } => {
+                encode_create(&mut out, path, Some(data), is_private, *mode);
             }
-            Self::MakeCell { path } => create(&mut out, path, None, is_private, Create::Persistent),
-            Self::ReadCell { path, watch } => drop(out.text(path).flag(*watch)),
-            Self::WriteCell { path, data, version } => {
+            Self::CreateCell { path } => {
+                encode_create(&mut out, path, None, is_private, CreateMode::Persistent);
+            }
+            Self::Delete { path } => drop(out.text(path).int(ANY_VERSION)),
+            Self::GetData { path, watch } | Self::GetCell { path, watch } => {
+                out.text(path).bool(*watch);
+            }
+            Self::SetData { path, data, version } => drop(out.text(path).buffer(data).int(*version)),
+            Self::SetCell { path, data, version } => {
                 out.text(path).nullable(data.as_deref()).int(*version);
             }
-            Self::Delete { path } => drop(out.text(path).int(-1)),
-            Self::Read { path, watch } => drop(out.text(path).flag(*watch)),
-            Self::Write { path, data, version } => drop(out.text(path).buffer(data).int(*version)),
-            Self::Children { path } => drop(out.text(path).flag(false)),
+            Self::GetChildren { path } => drop(out.text(path).bool(false)),
             Self::Sync { path } => drop(out.text(path)),
         }
         out.end();
     }
 
-    fn code(&self) -> i32 {
+    fn opcode(&self) -> i32 {
         match self {
-            Self::Create { kind: Create::Container, .. } => 19,
-            Self::Create { .. } | Self::MakeCell { .. } => 15,
-            Self::Delete { .. } => 2,
-            Self::Read { .. } | Self::ReadCell { .. } => 4,
-            Self::Write { .. } | Self::WriteCell { .. } => 5,
-            Self::Children { .. } => 8,
-            Self::Sync { .. } => 9,
+            Self::Create { mode: CreateMode::Container, .. } => CREATE_CONTAINER,
+            Self::Create { .. } | Self::CreateCell { .. } => CREATE2,
+            Self::Delete { .. } => DELETE,
+            Self::GetData { .. } | Self::GetCell { .. } => GET_DATA,
+            Self::SetData { .. } | Self::SetCell { .. } => SET_DATA,
+            Self::GetChildren { .. } => GET_CHILDREN,
+            Self::Sync { .. } => SYNC,
         }
     }
 
-    /// Answered by the leader, through the member: so it is a sign of life that the leader hears of, and the
-    /// member is not behind afterwards. A member answers a ping by itself, also when the leader has long
-    /// ended the session and the member was cut off before it could be told.
-    pub(in super::super) fn sync() -> Self {
+    /// A heartbeat: a `sync`, which the leader answers through the connected server. So the leader learns
+    /// that the session lives, and the server is up to date afterwards. A `ping` would not do: a server
+    /// answers it alone, also if it was cut off from the leader and the leader has long ended the session.
+    pub(super) fn heartbeat() -> Self {
         Self::Sync { path: "/".to_owned() }
     }
 
-    /// Whether the leader decides on it, so that the answer says that the session lives. All else a member answers by itself.
-    pub(super) fn is_answered_by_the_leader(&self) -> bool {
-        self.changes_something() || matches!(self, Self::Sync { .. })
+    /// Whether the leader answers the request, so that the reply shows that the session lives. The connected
+    /// server answers all other requests alone.
+    pub(super) fn is_answered_by_leader(&self) -> bool {
+        self.is_write() || matches!(self, Self::Sync { .. })
     }
 
-    /// Whether it can change what is stored.
-    pub(in super::super) fn changes_something(&self) -> bool {
-        !matches!(self, Self::Read { .. } | Self::ReadCell { .. } | Self::Children { .. } | Self::Sync { .. })
+    /// Whether the request can change the stored data.
+    pub(in super::super) fn is_write(&self) -> bool {
+        !matches!(
+            self,
+            Self::GetData { .. } | Self::GetCell { .. } | Self::GetChildren { .. } | Self::Sync { .. }
+        )
     }
 
-    /// Reads the answer to it.
-    pub(super) fn reply(&self, message: &mut In<'_>) -> Option<Reply> {
+    pub(super) fn parse_reply(&self, message: &mut InputArchive<'_>) -> Option<Reply> {
         Some(match self {
-            Self::ReadCell { .. } => {
+            Self::GetCell { .. } => {
                 let data = message.nullable()?.map(<[u8]>::to_vec);
-                Reply::Cell { data, stat: Stat::read(message)? }
+                Reply::Cell { data, stat: Stat::parse(message)? }
             }
-            Self::WriteCell { .. } => Reply::Written(Stat::read(message)?),
-            Self::Create { .. } | Self::MakeCell { .. } => {
-                Reply::Created { path: message.text()?, stat: Stat::read(message)? }
+            Self::SetCell { .. } => Reply::Written(Stat::parse(message)?),
+            Self::Create { .. } | Self::CreateCell { .. } => {
+                Reply::Created { path: message.text()?, stat: Stat::parse(message)? }
             }
-            Self::Read { .. } => Reply::Node { data: message.buffer()?.to_vec(), stat: Stat::read(message)? },
-            Self::Children { .. } => Reply::Children(message.texts()?),
-            Self::Delete { .. } | Self::Write { .. } | Self::Sync { .. } => Reply::Done,
+            Self::GetData { .. } => {
+                Reply::Node { data: message.buffer()?.to_vec(), stat: Stat::parse(message)? }
+            }
+            Self::GetChildren { .. } => Reply::Children(message.text_list()?),
+            Self::Delete { .. } | Self::SetData { .. } | Self::Sync { .. } => Reply::Done,
         })
     }
 }
 
-fn create(out: &mut Out<'_>, path: &str, data: Option<&[u8]>, is_private: bool, kind: Create) {
+fn encode_create(
+    out: &mut OutputArchive<'_>,
+    path: &str,
+    data: Option<&[u8]>,
+    is_private: bool,
+    mode: CreateMode,
+) {
     let (scheme, id) = if is_private { ("auth", "") } else { ("world", "anyone") };
     out.text(path).nullable(data);
-    out.int(1).int(ALL).text(scheme).text(id);
-    out.int(kind as i32);
+    out.int(1).int(PERMS_ALL).text(scheme).text(id);
+    out.int(mode as i32);
 }
 
 impl Stat {
-    fn read(message: &mut In<'_>) -> Option<Self> {
+    fn parse(message: &mut InputArchive<'_>) -> Option<Self> {
         let (czxid, _mzxid, ctime, _mtime) =
             (message.long()?, message.long()?, message.long()?, message.long()?);
         let (version, _cversion, _aversion) = (message.int()?, message.int()?, message.int()?);
-        Some(Self { czxid, ctime, version, owner: message.long()? })
+        Some(Self { czxid, ctime, version, ephemeral_owner: message.long()? })
     }
 }
