@@ -1,24 +1,25 @@
-//! Which process this is, without a system call for every look.
+//! The id of this process, without a system call for every read.
 //!
-//! The number stands in memory that the system itself clears in every fork, by whatever way that is made. Where it cannot do
-//! that (before Linux 4.14, and elsewhere) the system is asked each time.
+//! The id is stored in memory that the kernel clears in every fork, whichever system call makes it. Where the kernel
+//! cannot do that (before Linux 4.14, and on other systems), every read is a system call.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// Where the number stands; null before anybody asked. Not a lock that is made once: a fork in the middle of that would wait for ever.
+/// The address of the id; null before the first read. Not a `OnceLock`: a fork during its initialization would wait for
+/// ever.
 static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
 
-/// Stands for memory that cannot be cleared, and stays zero.
-static NONE: AtomicU32 = AtomicU32::new(0);
+/// Used instead of memory that the kernel cannot clear. Always zero.
+static UNSUPPORTED: AtomicU32 = AtomicU32::new(0);
 
-/// The number of this process, as [`std::process::id`] tells it.
+/// The id of this process, as [`std::process::id`] returns it.
 pub fn process_id() -> u32 {
     let mark = mark();
     match mark.load(Ordering::Relaxed) {
         0 => {
             let id = std::process::id();
-            if !ptr::eq(mark, &NONE) {
+            if !ptr::eq(mark, &UNSUPPORTED) {
                 mark.store(id, Ordering::Relaxed);
             }
             id
@@ -30,19 +31,19 @@ pub fn process_id() -> u32 {
 fn mark() -> &'static AtomicU32 {
     let mut mark = MARK.load(Ordering::Acquire);
     if mark.is_null() {
-        let made = ptr::from_ref(cleared_in_forks().unwrap_or(&NONE)).cast_mut();
-        // If another was faster, its own is used, and this one by nobody.
+        let made = ptr::from_ref(cleared_in_forks().unwrap_or(&UNSUPPORTED)).cast_mut();
+        // If another thread was faster, its address is used, and this one is not.
         let first = MARK.compare_exchange(mark, made, Ordering::AcqRel, Ordering::Acquire);
         mark = first.err().unwrap_or(made);
     }
-    #[expect(unsafe_code, reason = "an address that others may write as well")]
-    // SAFETY: Nobody writes anything but the address of a number that lives for ever.
+    #[expect(unsafe_code, reason = "dereferences an address that several threads may store")]
+    // SAFETY: `MARK` only ever holds null or the address of an atomic that is never freed, and it is not null here.
     unsafe {
         &*mark
     }
 }
 
-/// A number, zero at first, that the system clears in every fork. It lives for ever.
+/// An atomic, zero at first, that the kernel clears in every fork. It is never freed.
 #[cfg(target_os = "linux")]
 fn cleared_in_forks() -> Option<&'static AtomicU32> {
     use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous};
@@ -50,9 +51,10 @@ fn cleared_in_forks() -> Option<&'static AtomicU32> {
 
     let length = NonZero::new(size_of::<AtomicU32>())?;
     let readable = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-    #[expect(unsafe_code, reason = "the system does this to whole pages only")]
-    // SAFETY: The mapping is new, and placed where nothing was. It is private and anonymous, as the advice needs, which changes
-    // nothing in this process. It begins at a page, so it is aligned; it is never unmapped; and only atomic operations reach it.
+    #[expect(unsafe_code, reason = "the kernel clears whole pages only")]
+    // SAFETY: The mapping is new, and the kernel chose its address. It is private and anonymous, as MADV_WIPEONFORK
+    // requires, and the advice changes nothing in this process. It begins at a page, so it is aligned; it is never
+    // unmapped; and it is accessed by atomic operations only.
     unsafe {
         let page = mmap_anonymous(None, length, readable, MapFlags::MAP_PRIVATE).ok()?;
         madvise(page, length.get(), MmapAdvise::MADV_WIPEONFORK).ok()?;
@@ -79,10 +81,10 @@ mod tests {
         let mark = cleared_in_forks().expect("this Linux is new enough");
         assert_eq!(mark.swap(7, Ordering::Relaxed), 0);
         #[expect(unsafe_code, reason = "a real fork")]
-        // SAFETY: The child reads memory and ends, and does nothing else.
+        // SAFETY: The child only reads memory and exits.
         let forked = unsafe { fork() }.expect("a process");
         match forked {
-            #[expect(unsafe_code, reason = "without what else is done at an end")]
+            #[expect(unsafe_code, reason = "without the exit handlers of the test process")]
             // SAFETY: As above.
             ForkResult::Child => unsafe { nix::libc::_exit(mark.load(Ordering::Relaxed) as i32) },
             ForkResult::Parent { child } => {
@@ -100,12 +102,12 @@ mod tests {
         assert_ne!(mark().load(Ordering::Relaxed), 0, "it is remembered");
         let mine = process_id();
         #[expect(unsafe_code, reason = "a real fork")]
-        // SAFETY: The child makes a system call and ends.
+        // SAFETY: The child only makes system calls and exits.
         let forked = unsafe { fork() }.expect("a process");
         match forked {
             ForkResult::Child => {
                 let is_right = process_id() == std::process::id() && process_id() != mine;
-                #[expect(unsafe_code, reason = "without what else is done at an end")]
+                #[expect(unsafe_code, reason = "without the exit handlers of the test process")]
                 // SAFETY: As above.
                 unsafe {
                     nix::libc::_exit(i32::from(!is_right))
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_another() {
+    fn each_mapping_is_another() {
         let [one, other] = [0; 2].map(|_| cleared_in_forks().expect("this Linux is new enough"));
         one.store(1, Ordering::Relaxed);
         assert_eq!(other.load(Ordering::Relaxed), 0);

@@ -1,4 +1,4 @@
-//! Many readers are told of a change: configuration in a cell, which nobody has set when the readers start.
+//! Many readers follow the configuration in a cell, which is not set when they start.
 //!
 //! `cargo run --example config_watch -- sqlite:/tmp/locks.db`; without an argument, `memory:`.
 
@@ -9,13 +9,13 @@ async fn main() -> Result<()> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory:".into());
     let client = latchwork::connect(&url).await?;
     let config = client.cell("example/config");
-    config.delete().await?; // what an earlier run left behind
+    config.delete().await?; // the value of an earlier run
 
     let mut readers = tokio::task::JoinSet::new();
     for _ in 1..=10 {
         let mut states = config.watch();
         readers.spawn(async move {
-            // The first state comes at once, also if the cell is not set yet; then each that follows it.
+            // The first state is returned at once, also if the cell is not set yet; then each later one.
             loop {
                 let now = states.next().await?;
                 if now.text()? == Some("colour = green") {
@@ -26,7 +26,7 @@ async fn main() -> Result<()> {
     }
 
     config.set("colour = blue").await?;
-    // Made of the very value that it replaces: another writer's change is never undone.
+    // Computed from exactly the value that it replaces: the change of another writer is never undone.
     let text = |old: Option<&[u8]>| String::from_utf8_lossy(old.unwrap_or_default()).into_owned();
     config.update(|old| text(old).replace("blue", "green").into()).await?;
     let mut told = 0;

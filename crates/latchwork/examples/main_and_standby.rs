@@ -1,12 +1,13 @@
 //! Main and standby: the standby takes over as soon as the main is gone.
 //!
 //! `cargo run --example main_and_standby -- sqlite:/tmp/locks.db`; without an argument, `memory:`.
+#![allow(clippy::disallowed_methods, reason = "the work of the example takes time")]
 
 use std::time::Duration;
 
 use latchwork::{Client, Result};
 
-/// Waits for its turn to lead, serves for a moment, and is gone.
+/// Waits until it leads, serves for a moment, and resigns.
 async fn serve(client: Client, name: &str) -> Result<u64> {
     let election = client.election("example/service").ttl(Duration::from_secs(2));
     let leading = election.campaign(name).await?;

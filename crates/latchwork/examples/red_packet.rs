@@ -1,7 +1,7 @@
-//! The optimistic lock on a table of your own: two hundred buyers, fifty red packets, none sold twice.
+//! Optimistic locking on a table of the application: two hundred buyers, fifty red packets, none sold twice.
 //!
-//! `cargo run --example red_packet -- /tmp/shop.db`; without an argument, a file that is deleted at the end. With the version
-//! in the WHERE clause, `left_count` never falls below zero; without it, the same buyers buy more than there is.
+//! `cargo run --example red_packet -- /tmp/shop.db`; without an argument, a file that is deleted at the end. With the
+//! version in the WHERE clause, `left_count` never falls below zero; without it, the buyers buy more than there is.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,8 +28,8 @@ fn stock(shop: &Connection) -> Result<()> {
     Ok(())
 }
 
-/// Value and version are read together, and time passes before they are used.
-async fn look(shop: &Connection) -> Result<(i64, i64)> {
+/// Reads value and version together. Time passes before they are used.
+async fn read_stock(shop: &Connection) -> Result<(i64, i64)> {
     let row = shop.query_row("SELECT left_count, version FROM packet WHERE id = 1", [], |row| {
         Ok((row.get(0)?, row.get(1)?))
     })?;
@@ -37,10 +37,10 @@ async fn look(shop: &Connection) -> Result<(i64, i64)> {
     Ok(row)
 }
 
-/// Whether it got one.
+/// Buys one packet; `false` if none is left.
 async fn buy(shop: &Connection) -> Result<bool> {
     latchwork::optimistic(Duration::from_secs(60), async || {
-        let (left, version) = look(shop).await?;
+        let (left, version) = read_stock(shop).await?;
         if left == 0 {
             return Ok(Some(false));
         }
@@ -48,22 +48,22 @@ async fn buy(shop: &Connection) -> Result<bool> {
             "UPDATE packet SET left_count = ?1, version = version + 1 WHERE id = 1 AND version = ?2",
             (left - 1, version),
         )?;
-        // No row: somebody was faster, and what was read is not true any more.
+        // No row: another buyer was faster, and the values that were read are outdated.
         Ok((sold == 1).then_some(true))
     })
     .await
 }
 
-/// The same without the version: whoever read the same number sells the same packet.
+/// Buys one packet without the version: two buyers that read the same number sell the same packet.
 async fn buy_carelessly(shop: &Connection) -> Result<bool> {
-    let (left, _) = look(shop).await?;
+    let (left, _) = read_stock(shop).await?;
     if left == 0 {
         return Ok(false);
     }
     Ok(shop.execute("UPDATE packet SET left_count = ?1 WHERE id = 1", [left - 1])? == 1)
 }
 
-/// How many packets the buyers believe they bought, if each comes again until there is nothing left, and what is left.
+/// Lets all buyers buy. Returns the number of packets that they believe they bought, and the number that is left.
 async fn sell(path: &Path, carefully: bool) -> Result<(i64, i64)> {
     stock(&open(path)?)?;
     let tasks = tokio::task::LocalSet::new();
@@ -102,7 +102,7 @@ async fn main() -> Result<()> {
     for end in ["", "-wal", "-shm"] {
         let _ = std::fs::remove_file(format!("{}{end}", own.display()));
     }
-    assert_eq!((sold, left), (PACKETS, 0), "it sells exactly what there is");
+    assert_eq!((sold, left), (PACKETS, 0), "it sells exactly the stock");
     assert!(oversold > PACKETS, "without a version, the same packet is sold again and again");
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! A hundred items as two segments of fifty, each with its own lock: two buyers at a time instead of one.
 //!
 //! `cargo run --example segments -- sqlite:/tmp/locks.db`; without an argument, `memory:`.
+#![allow(clippy::disallowed_methods, reason = "the work of the example takes time")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,7 +12,7 @@ use latchwork::{Client, Result};
 const SEGMENTS: usize = 2;
 const ITEMS: u32 = 50; // in each
 
-/// What is left in each segment, and how many buyers are inside. Only the locks protect the stock: it is read, time
+/// The rest of each segment, and the number of buyers inside. Only the locks protect the stock: it is read, time
 /// passes, and it is written.
 #[derive(Default)]
 struct Shop {
@@ -20,7 +21,7 @@ struct Shop {
     most_inside: AtomicU32,
 }
 
-/// Buys one item of a segment that nobody else is in; `None` if that one is sold out.
+/// Buys one item of a segment without other buyers; `None` if that segment is sold out.
 async fn buy(client: &Client, shop: &Shop) -> Result<Option<u32>> {
     let items = client.striped_lock("items", SEGMENTS as u32).any();
     items

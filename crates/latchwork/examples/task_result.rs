@@ -1,14 +1,14 @@
 //! One process waits until another has set the result.
 //!
-//! `cargo run --example task_result -- sqlite:/tmp/locks.db` (waits); with a second argument, sets the result; without any, does
-//! both on `memory:`.
+//! `cargo run --example task_result -- sqlite:/tmp/locks.db` waits; with a second argument, it sets the result; without
+//! arguments, it does both on `memory:`.
 
 use latchwork::{Client, Result, Version};
 
 async fn wait_for_result(client: &Client) -> Result<String> {
     let mut states = client.cell("example/result").watch();
     loop {
-        // Not set yet: the next state is awaited.
+        // Not set yet: wait for the next state.
         if let Some(result) = states.next().await?.text()? {
             return Ok(result.to_owned());
         }

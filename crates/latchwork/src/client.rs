@@ -1,4 +1,4 @@
-//! A client: one engine session, its queue and its keeper.
+//! A client: a session with an engine, its local queue and its keeper.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,15 +7,15 @@ use crate::core::{ClientHandle, Core};
 use crate::engine::{Engine, Filter, LockState, Note, Revoke, Revoked};
 use crate::{Effect, Guarantees, Lock, Result};
 
-/// A connection to an engine, from which locks are taken. Cheap to clone; clones share everything.
+/// A connection to an engine, from which locks are acquired. Cheap to clone; clones share one session.
 ///
-/// Tasks of one client queue among themselves, and only clients compete on the wire.
+/// Tasks of one client queue locally, and only clients compete on the server.
 ///
 /// # Dropping
 /// A dropped guard sends its release and does not wait for the reply. The drop of the *last* client, lock,
 /// cell and guard of a connection waits for outstanding releases. So `main` can return, also early by `?` or
 /// with a panic, and the locks are free. This drop may block its thread, even a runtime worker, for at most
-/// [`Client::with_drop_timeout`], however many guards there were.
+/// [`Client::with_drop_timeout`], regardless of the number of guards.
 ///
 /// A client in a `static` is never dropped: call [`Client::close`] before the process ends.
 /// `std::process::exit` drops nothing either.
@@ -26,7 +26,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client around an engine, for example one made from a connection the application already has.
+    /// A client of an engine, for example of one that uses a connection of the application.
     pub fn new(engine: impl Engine) -> Self {
         Self { core: ClientHandle::new(Core::new(Arc::new(engine))), note: Note::of_this_process("") }
     }
@@ -39,20 +39,20 @@ impl Client {
         self
     }
 
-    /// What others are shown of this client while it holds a lock, after host and process id.
+    /// Sets a text that describes this client to others while it holds a lock, after its host and process id.
     pub fn with_note(mut self, text: &str) -> Self {
         self.note = Note::of_this_process(text);
         self
     }
 
-    /// Sets all of what others are shown of this client: nothing is put before it. Control characters become
-    /// spaces, and what exceeds [`Note::MAX_BYTES`] is cut.
+    /// Sets the whole text that describes this client to others, without host and process id. Control characters become
+    /// spaces, and the text is cut at [`Note::MAX_BYTES`].
     pub fn with_whole_note(mut self, text: &str) -> Self {
         self.note = Note::new(text);
         self
     }
 
-    /// Describes a lock; nothing is sent before it is acquired.
+    /// Describes a lock. Nothing is sent before it is acquired.
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.core.clone(), name.as_ref(), self.note.clone())
     }
@@ -61,19 +61,23 @@ impl Client {
         &self.core
     }
 
-    /// What the engine promises.
+    /// The promises of the engine.
     pub fn guarantees(&self) -> Guarantees {
         self.core.engine.guarantees()
     }
 
-    /// Who holds and who waits.
+    /// The holders and waiters of the matching locks.
+    ///
+    /// # Guarantees
+    /// Each lock is shown as the engine stores it at one moment during the call. It may change before the caller sees
+    /// it.
     ///
     /// # Errors
-    /// What the engine says, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) in a fork of the process that
+    /// The errors of the engine, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) in a fork of the process that
     /// connected.
     ///
     /// # Cancel safety
-    /// Reads only; may be dropped at any time.
+    /// Only reads, and may be dropped at any time.
     ///
     /// # Examples
     /// ```
@@ -89,24 +93,27 @@ impl Client {
     /// ```
     pub async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
         self.core.refuse_a_copy()?;
-        let looking = self.core.engine.clone().inspect(filter.clone());
-        let looked = self.core.answer(looking, self.core.clock.now()).await;
-        // An engine may not know that a lost request only reads.
-        looked.map_err(|error| error.with_effect(Effect::None))
+        let request = self.core.engine.clone().inspect(filter.clone());
+        let states = self.core.answer(request, self.core.clock.now()).await;
+        // An engine may not know that the lost request only reads.
+        states.map_err(|error| error.with_effect(Effect::None))
     }
 
-    /// Takes a lock away from the holders named in `state`, as an operator.
+    /// Takes a lock away from the holders in `state`, for an operator.
     ///
-    /// A holder that is another program's is not touched, unless `how` asks for such holders. What cannot be
-    /// a lock (a Redis key that is no string) never is.
+    /// A holder written by another program is left alone, unless `how` includes such holders. A value that cannot be
+    /// a lock (a Redis key that is not a string) is always left alone.
+    ///
+    /// # Guarantees
+    /// A holder that is not in `state` keeps the lock.
     ///
     /// # Errors
-    /// [`ErrorKind::Foreign`](crate::ErrorKind::Foreign) if a holder is another program's: nothing was changed.
-    /// Otherwise what the engine says, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) in a fork of the
-    /// process that connected.
+    /// [`ErrorKind::Foreign`](crate::ErrorKind::Foreign) if a holder was written by another program; nothing was
+    /// changed. Otherwise the errors of the engine, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) in a fork
+    /// of the process that connected.
     ///
     /// # Cancel safety
-    /// Dropped half-way, the lock may or may not have been taken away.
+    /// When it is dropped before it returns, the lock may or may not have been taken away.
     ///
     /// # Examples
     /// ```
@@ -124,8 +131,11 @@ impl Client {
         self.revoke_because(state, how, "").await
     }
 
-    /// As [`Client::revoke`], with the reason. It goes into the event that `tracing` gets of every revocation. The
-    /// holder is not told: no engine keeps a reason.
+    /// As [`Client::revoke`], with a reason. The reason is part of the `tracing` event of the revocation. The holder
+    /// does not get it, because no engine stores it.
+    ///
+    /// # Guarantees
+    /// As [`Client::revoke`].
     ///
     /// # Errors
     /// As [`Client::revoke`].
@@ -153,20 +163,23 @@ impl Client {
         revoked
     }
 
-    /// Waits until what goes on in the background is done: releases of dropped guards, withdrawals of dropped
-    /// acquires, releases that are being repeated, locks that [`hold_at_least`](crate::Lock::hold_at_least) keeps. At most 10 s
-    /// more than the last of these is kept.
+    /// Waits until the background work is done: releases of dropped guards, withdrawals of dropped acquires, repeated
+    /// releases, and locks that [`hold_at_least`](crate::Lock::hold_at_least) keeps. The wait ends at the latest 10 s
+    /// after the last of the kept locks may be released.
     ///
-    /// Live guards are not touched, and this client and its clones can still be used. Call it before the
-    /// process ends if the client is never dropped (a `static`), if its drop must not block the thread, or to
-    /// learn whether everything was released.
+    /// Live guards keep their locks, and this client and its clones can still be used. Call it before the process ends
+    /// if the client is never dropped (a `static`), if its drop must not block the thread, or to learn whether
+    /// every lock was released.
+    ///
+    /// # Guarantees
+    /// On `Ok`, the engine has replied to every release and withdrawal that was outstanding when this was called.
     ///
     /// # Errors
-    /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if something is not done by then; it goes on. And
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) in a fork, where nothing goes on.
+    /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if some work is not done by then; it continues. And
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) in a fork, which has no background work.
     ///
     /// # Cancel safety
-    /// Only waits; may be dropped at any time.
+    /// Only waits, and may be dropped at any time.
     ///
     /// # Examples
     /// ```

@@ -1,9 +1,9 @@
-//! The only file that reads time or draws randomness; clippy's `disallowed-methods` keeps it so.
+//! The only file that reads clocks and draws random bytes. Clippy's `disallowed-methods` enforces that.
 //!
 //! Deadlines are counted on `CLOCK_BOOTTIME`, because `CLOCK_MONOTONIC` (and with it [`std::time::Instant`])
-//! stands still while a machine sleeps, and a lease does not. It is read through libc, so that a preloaded shim
-//! can move it in tests. The memory engine counts on tokio's clock instead, so that paused time works.
-#![allow(clippy::disallowed_methods, reason = "this is their home")]
+//! stops while the machine sleeps, and a lease does not. It is read through libc, so that a preloaded shim can shift
+//! it in tests. The memory engine uses tokio's clock instead, which tests can pause.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the only place for them")]
 
 use std::future::poll_fn;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -21,7 +21,7 @@ use tokio::time::Sleep;
 pub struct Moment(u64);
 
 impl Moment {
-    /// Later than everything.
+    /// Later than every other moment.
     pub const NEVER: Self = Self(u64::MAX);
 
     /// The moment this many microseconds after the clock's start.
@@ -34,12 +34,12 @@ impl Moment {
         self.0 / 1_000
     }
 
-    /// This much later; at most [`Moment::NEVER`].
+    /// The moment this much later; at most [`Moment::NEVER`].
     pub fn after(self, span: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
     }
 
-    /// This much earlier; at the least the clock's start.
+    /// The moment this much earlier; at least the clock's start.
     pub fn before(self, span: Duration) -> Self {
         if self == Self::NEVER {
             return self;
@@ -47,13 +47,13 @@ impl Moment {
         Self(self.0.saturating_sub(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
     }
 
-    /// The time from `earlier` until this moment; zero if it is not earlier.
+    /// The time from `earlier` to this moment; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// A source of [`Moment`]s, and the timer that goes with it.
+/// A source of [`Moment`]s, with a timer.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock(Source);
 
@@ -64,8 +64,8 @@ enum Source {
     Simulated(&'static Simulation),
 }
 
-/// Time and chance of a simulated machine, so that a run can be repeated exactly: tokio's clock, plus the spans that the
-/// machine slept through, and numbers that follow from a seed.
+/// Clock and randomness of a simulated machine, so that a run can be repeated exactly: tokio's clock, plus the time for
+/// which the machine slept, and numbers derived from a seed.
 #[derive(Debug)]
 pub struct Simulation {
     start: tokio::time::Instant,
@@ -75,19 +75,19 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// A machine that starts now. For the rest of the process: clocks are copied about freely.
+    /// A machine that starts now. It is never freed, because clocks are copied freely.
     pub fn begin(seed: u64) -> &'static Self {
         let start = tokio::time::Instant::now();
         Box::leak(Box::new(Self { start, slept: AtomicU64::new(0), seed, drawn: AtomicU64::new(0) }))
     }
 
-    /// Its clock.
+    /// The clock of the machine.
     pub fn clock(&'static self) -> Clock {
         Clock(Source::Simulated(self))
     }
 
-    /// The clock goes on by this much at once, while timers stand still: what a machine finds when it wakes up, or what
-    /// it does to others when its clock is set.
+    /// Advances the clock by this much at once, without the timers: as after a sleep of the machine, or when its
+    /// clock is set.
     pub fn sleep(&self, span: Duration) {
         self.slept.fetch_add(span.as_nanos() as u64, Ordering::Relaxed);
     }
@@ -96,7 +96,7 @@ impl Simulation {
         self.start.elapsed() + Duration::from_nanos(self.slept.load(Ordering::Relaxed))
     }
 
-    /// The next number that follows from the seed: the standard hasher's keys are fixed.
+    /// The next number derived from the seed. The keys of the standard hasher are fixed.
     fn number(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.seed, self.drawn.fetch_add(1, Ordering::Relaxed)).hash(&mut hasher);
@@ -105,22 +105,22 @@ impl Simulation {
 }
 
 impl Clock {
-    /// The machine's time since boot, sleep included. One clock for all processes of this machine.
+    /// The time since boot, including sleep. All processes of a machine share this clock.
     pub const fn boottime() -> Self {
         Self(Source::Boottime)
     }
 
-    /// tokio's clock, which tests can pause. Valid in this process only.
+    /// tokio's clock, which tests can pause. Its moments are valid in this process only.
     pub fn tokio() -> Self {
         Self(Source::Tokio { start: tokio::time::Instant::now() })
     }
 
-    /// Whether this is the runtime's own clock, whose timers only run inside that runtime.
+    /// Whether this is the clock of a runtime, whose timers run inside that runtime only.
     pub(crate) fn lives_in_the_runtime(self) -> bool {
         !matches!(self.0, Source::Boottime)
     }
 
-    /// Now.
+    /// The present moment.
     pub fn now(self) -> Moment {
         match self.0 {
             Source::Boottime => {
@@ -132,12 +132,12 @@ impl Clock {
         }
     }
 
-    /// One second ahead, so that `before` has room at the start.
+    /// A moment on a clock of the runtime. It starts at one second, so that `before` does not saturate at the start.
     fn counted_in_the_runtime(since_start: Duration) -> Moment {
         Moment(since_start.as_nanos() as u64 + 1_000_000_000)
     }
 
-    /// Bytes that nobody can guess, or that follow from the seed of a simulation.
+    /// Unpredictable bytes, or in a simulation bytes derived from its seed.
     pub(crate) fn random_bytes<const N: usize>(self) -> [u8; N] {
         match self.0 {
             Source::Boottime | Source::Tokio { .. } => random_bytes(),
@@ -154,11 +154,34 @@ impl Clock {
 
     /// Sleeps until `moment` on this clock.
     ///
-    /// tokio's timers stand still while the machine sleeps, so the clock is asked again after each. And they belong to the
-    /// runtime they were made on: work that was moved to another, because its own ended, makes a new one.
+    /// # Guarantees
+    /// Never returns before `moment`, also if the machine sleeps meanwhile.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    ///
+    /// use latchwork::clock::Clock;
+    ///
+    /// let clock = Clock::boottime();
+    /// let end = clock.now().after(Duration::from_millis(1));
+    /// clock.sleep_until(end).await;
+    /// assert!(clock.now() >= end);
+    /// # }
+    /// ```
+    ///
+    /// # Implementation
+    /// tokio's timers stop while the machine sleeps, so the clock is read again after each timer. A timer belongs to
+    /// the runtime on which it was created: a future that is moved to another runtime, because its own ended, creates
+    /// a new one.
     pub async fn sleep_until(self, moment: Moment) {
-        const LONGEST_NAP: Duration = Duration::from_secs(60 * 60);
-        let mut nap: Option<(runtime::Id, Pin<Box<Sleep>>)> = None;
+        const LONGEST_TIMER: Duration = Duration::from_secs(60 * 60);
+        let mut timer: Option<(runtime::Id, Pin<Box<Sleep>>)> = None;
         poll_fn(|context| {
             loop {
                 let now = self.now();
@@ -166,14 +189,14 @@ impl Clock {
                     return Poll::Ready(());
                 }
                 let here = Handle::current().id();
-                match nap.as_mut().filter(|(made_on, _)| *made_on == here) {
+                match timer.as_mut().filter(|(runtime, _)| *runtime == here) {
                     Some((_, sleep)) => {
                         ready!(sleep.as_mut().poll(context));
-                        nap = None;
+                        timer = None;
                     }
                     None => {
-                        let span = moment.since(now).min(LONGEST_NAP);
-                        nap = Some((here, Box::pin(tokio::time::sleep(span))));
+                        let span = moment.since(now).min(LONGEST_TIMER);
+                        timer = Some((here, Box::pin(tokio::time::sleep(span))));
                     }
                 }
             }
@@ -182,22 +205,22 @@ impl Clock {
     }
 }
 
-/// Microseconds since 1970 on the wall clock. For token floors and for people, never for deadlines.
+/// Microseconds since 1970 on the wall clock. For token floors and for display, never for deadlines.
 pub fn wall_micros() -> u64 {
     nix::time::clock_gettime(ClockId::CLOCK_REALTIME)
         .map(|now| Duration::from(now).as_micros() as u64)
         .unwrap_or_default()
 }
 
-/// Which boot of which machine this is.
+/// The id of the present boot of this machine.
 pub(crate) fn boot_id() -> std::io::Result<String> {
     Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-/// Bytes from the operating system's generator.
+/// Bytes from the operating system's random generator.
 ///
 /// # Panics
-/// If the operating system has no randomness: without it, two claims could share an id.
+/// If the generator fails: without random bytes, two claims could share an id.
 pub fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).expect("the operating system gives random bytes");

@@ -1,4 +1,4 @@
-//! One error type: what should the caller do, and did the server perhaps act?
+//! The error type: what the caller should do, and whether the server may have acted.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,51 +7,52 @@ use std::time::Duration;
 use crate::LockName;
 use crate::clock::Moment;
 
-/// Shorthand for results of this crate.
+/// The result of most functions of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, sorted by what the caller would do about it.
+/// The kinds of errors, by what the caller should do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The call is wrong: a name, a ttl, a URL. Change the call.
+    /// An argument is invalid: a name, a ttl, a URL. Change the call.
     Invalid,
-    /// The engine cannot do this, or is not compiled in. Choose another engine or feature.
+    /// The engine does not support this, or is not compiled in. Choose another engine or feature.
     Unsupported,
-    /// Somebody else holds the lock, and the caller did not want to wait.
+    /// Another claim holds the lock, and the caller did not want to wait.
     Busy,
-    /// The wait limit passed before the lock came free.
+    /// The wait limit passed before the lock was free.
     TimedOut,
-    /// The engine cannot be reached or used now. Try again later.
+    /// The engine cannot be reached or used now. Retry later.
     Unreachable,
-    /// The engine refuses this user.
+    /// The engine denies access to this user.
     Denied,
-    /// What the engine stores is damaged. An operator must look at it.
+    /// The stored data is damaged. An operator must repair it.
     Corrupt,
     /// The lock is no longer held.
     Lost,
-    /// The lock's holder is another program's, and such holders were not asked for. See
+    /// The holder of the lock was written by another program, and the call does not include such holders. See
     /// [`Revoke`](crate::engine::Revoke).
     Foreign,
 }
 
-/// Whether the server may have acted although an error came back.
+/// Whether the server may have acted despite the error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Nothing was changed.
     None,
-    /// The server may have acted, or may still act: the reply is missing. [`Error::may_be_held_until`] says
-    /// for how long that can matter.
+    /// The server may have acted, or may act later: the reply is missing. [`Error::may_be_held_until`] limits the time
+    /// for which this matters.
     Unknown,
 }
 
-/// An error of this crate: a kind, an effect, and a sentence that names the thing, the limit and the knob.
+/// An error of this crate: a kind, an effect, and a sentence that names the subject, the limit and the option to
+/// change.
 ///
-/// `{}` and `{:?}` print that sentence, so a `main` that returns the error prints it as well. `{:#?}` prints every
+/// `{}` and `{:?}` print the sentence, so a `main` that returns the error prints it as well. `{:#?}` prints every
 /// field.
-pub struct Error(Box<Inner>);
+pub struct Error(Box<ErrorDetails>);
 
-struct Inner {
+struct ErrorDetails {
     kind: ErrorKind,
     effect: Effect,
     message: Cow<'static, str>,
@@ -62,7 +63,7 @@ struct Inner {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
-/// The thing that an error names.
+/// The kind of thing that an error is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     Lock,
@@ -71,7 +72,7 @@ pub(crate) enum Subject {
 }
 
 impl Subject {
-    const fn word(self) -> &'static str {
+    const fn noun(self) -> &'static str {
         match self {
             Self::Lock => "lock",
             Self::Cell => "cell",
@@ -83,7 +84,7 @@ impl Subject {
 impl Error {
     /// An error after which nothing has changed.
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self(Box::new(Inner {
+        Self(Box::new(ErrorDetails {
             kind,
             effect: Effect::None,
             message: message.into(),
@@ -95,26 +96,25 @@ impl Error {
         }))
     }
 
-    /// The same error, with another effect.
+    /// Sets the effect.
     pub fn with_effect(mut self, effect: Effect) -> Self {
         self.0.effect = effect;
         self
     }
 
-    /// The same error, with what caused it.
+    /// Sets the cause.
     pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         self.0.source = Some(source.into());
         self
     }
 
-    /// The same error, naming the lock it is about.
+    /// Names the lock, unless the error names something already.
     pub(crate) fn about(mut self, lock: &LockName) -> Self {
         self.0.subject.get_or_insert_with(|| (Subject::Lock, lock.clone()));
         self
     }
 
-    /// Names what the error is about, instead of what it named before: errors of an election's lock name the
-    /// election.
+    /// Names another subject: the errors of an election's lock name the election.
     pub(crate) fn about_a(mut self, subject: Subject, name: &LockName) -> Self {
         self.0.subject = Some((subject, name.clone()));
         self
@@ -134,16 +134,17 @@ impl Error {
         self
     }
 
-    /// The same error, after which the lock may be held until `until`.
+    /// Sets the time until which the lock may be held.
     pub(crate) fn may_be_held(mut self, until: Moment, now: Moment) -> Self {
         self.0.held_until = Some((until, until.since(now)));
         self
     }
 
-    /// The same error for another claim of the same request, without its source.
+    /// A copy for another claim of the same request, without the source.
     pub fn again(&self) -> Self {
-        let Inner { kind, effect, message, subject, held_until, sql, is_about_tls, source: _ } = &*self.0;
-        Self(Box::new(Inner {
+        let ErrorDetails { kind, effect, message, subject, held_until, sql, is_about_tls, source: _ } =
+            &*self.0;
+        Self(Box::new(ErrorDetails {
             kind: *kind,
             effect: *effect,
             message: message.clone(),
@@ -155,12 +156,12 @@ impl Error {
         }))
     }
 
-    /// What should the caller do?
+    /// The kind: what the caller should do.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Did the server perhaps act?
+    /// Whether the server may have acted.
     pub fn effect(&self) -> Effect {
         self.0.effect
     }
@@ -172,40 +173,39 @@ impl Error {
         self.0.is_about_tls
     }
 
-    /// Until when the lock may be held by the call that failed, on the engine's clock, if nothing gives it
-    /// back before. The client goes on trying that in the background. Until it succeeds, later calls for the
-    /// same lock report this time as well.
+    /// The time until which the failed call may hold the lock, on the engine's clock, unless it is released before. The
+    /// client retries the release in the background. Until it succeeds, later calls for the same lock report this time
+    /// as well.
     ///
     /// The client counts from the moment at which it gives the request up, at most 10 s after it was sent. It
     /// adds 7 s, the time for which the claim may wait in a queue, and the ttl. That is an upper bound if the
     /// server carries out no request later than 7 s after it was given up. PostgreSQL, MariaDB and MySQL
-    /// guarantee this: a statement that waits for another transaction's lock ends before that.
+    /// guarantee this: a statement that waits for the lock of another transaction ends before that.
     ///
-    /// It is not a bound if the server, or a proxy on the way, stands still for longer: a stopped process, a
+    /// It is not a bound if the server, or a proxy in front of it, is suspended for longer: a stopped process, a
     /// suspended virtual machine, a network that delays the request. The request can then be carried out
-    /// later, and the lock is held for at most one ttl from that moment. A release that the client repeats
-    /// meanwhile ends it sooner.
+    /// later, and the lock is held for at most one ttl from that moment. A repeated release ends it sooner.
     pub fn may_be_held_until(&self) -> Option<Moment> {
         self.0.held_until.map(|(until, _)| until)
     }
 
-    /// The sentence alone: without the lock, and without what the server may have done.
+    /// The sentence without the subject and the effect.
     pub(crate) fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The lock this is about, if it is about one. An election is the lock of its name.
+    /// The lock that the error is about, if any. An election is the lock of its name.
     pub fn lock(&self) -> Option<&LockName> {
         self.0.subject.as_ref().filter(|(subject, _)| *subject != Subject::Cell).map(|(_, name)| name)
     }
 
-    /// The cell this is about, if it is about one.
+    /// The cell that the error is about, if any.
     pub fn cell(&self) -> Option<&LockName> {
         self.0.subject.as_ref().filter(|(subject, _)| *subject == Subject::Cell).map(|(_, name)| name)
     }
 
-    /// The SQL statements that an administrator of the database runs so that this user can lock: they make the
-    /// tables, and grant the rights to use them. The message ends with the same text.
+    /// The SQL statements by which an administrator of the database enables this user to lock: they create the tables
+    /// and grant access to them. The message ends with the same text.
     pub fn sql(&self) -> Option<&str> {
         self.0.sql.as_deref()
     }
@@ -214,7 +214,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some((subject, name)) = &self.0.subject {
-            write!(f, "{} {name:?}: ", subject.word())?;
+            write!(f, "{} {name:?}: ", subject.noun())?;
         }
         f.write_str(&self.0.message)?;
         if self.0.effect == Effect::Unknown {
@@ -233,7 +233,7 @@ impl fmt::Display for Error {
 }
 
 impl fmt::Debug for Error {
-    /// The sentence, because a `main` that returns the error prints it in this way. Every field with `{:#?}`.
+    /// Prints the sentence, because a `main` that returns the error prints it in this way. `{:#?}` prints every field.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !f.alternate() {
             return fmt::Display::fmt(self, f);

@@ -1,14 +1,13 @@
-//! The protected side: refuse what a former holder still sends.
+//! The protected resource: refuses the writes of a former holder.
 
 use std::sync::Mutex;
 
 use crate::poison::lock_ignoring_poison;
 use crate::{Error, ErrorKind, Result, Token};
 
-/// Something that only the newest holder of a lock may use: it remembers the greatest token it was shown, and refuses lower
-/// ones.
+/// A resource that only the newest holder of a lock may use: it remembers the greatest token, and refuses lower ones.
 ///
-/// To look at the token and to act are one step, as they have to be: between the two, a greater one could come.
+/// The comparison and the access are one step, because a greater token could arrive between the two.
 ///
 /// ```
 /// use latchwork::Fenced;
@@ -17,53 +16,54 @@ use crate::{Error, ErrorKind, Result, Token};
 /// store.with(7_u64, |rows| rows.push("by the holder"))?;
 /// store.with(9_u64, |rows| rows.push("by the next"))?;
 /// store.with(9_u64, |rows| rows.push("by the next, again"))?;
-/// assert!(store.with(7_u64, |rows| rows.push("by one who was paused")).is_err());
+/// assert!(store.with(7_u64, |rows| rows.push("by a holder that was paused")).is_err());
 /// # Ok::<(), latchwork::Error>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct Fenced<T> {
-    inner: Mutex<Inner<T>>,
+    state: Mutex<FencedState<T>>,
 }
 
 #[derive(Debug, Default)]
-struct Inner<T> {
+struct FencedState<T> {
     greatest: u64,
-    thing: T,
+    resource: T,
 }
 
 impl<T> Fenced<T> {
-    /// Protects `thing`. No token was shown yet.
-    pub const fn new(thing: T) -> Self {
-        Self::after(thing, 0)
+    /// Protects a resource that no holder has used yet.
+    pub const fn new(resource: T) -> Self {
+        Self::after(resource, 0)
     }
 
-    /// The same after a restart: the greatest token must be stored with the thing itself.
-    pub const fn after(thing: T, greatest: u64) -> Self {
-        Self { inner: Mutex::new(Inner { greatest, thing }) }
+    /// Protects a resource again after a restart. The greatest token must be stored with the resource itself.
+    pub const fn after(resource: T, greatest: u64) -> Self {
+        Self { state: Mutex::new(FencedState { greatest, resource }) }
     }
 
-    /// Lets `work` use the thing, if nobody with a greater token did before.
+    /// Runs `work` with the resource, unless it was used with a greater token before.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`] if somebody did: the lock that `token` is of has gone on to another.
+    /// [`ErrorKind::Lost`] if it was: the lock has passed from the holder of `token` to another.
     pub fn with<R>(&self, token: impl Into<u64>, work: impl FnOnce(&mut T) -> R) -> Result<R> {
-        let (token, mut inner) = (token.into(), lock_ignoring_poison(&self.inner));
-        if token < inner.greatest {
-            let message = format!("token {token} is refused: {} was here before", inner.greatest);
+        let (token, mut state) = (token.into(), lock_ignoring_poison(&self.state));
+        if token < state.greatest {
+            let message = format!("token {token} is refused: {} was used before", state.greatest);
             return Err(Error::new(ErrorKind::Lost, message));
         }
-        inner.greatest = token;
-        Ok(work(&mut inner.thing))
+        state.greatest = token;
+        Ok(work(&mut state.resource))
     }
 
-    /// The greatest token that was shown.
+    /// The greatest token that the resource was used with.
     pub fn greatest(&self) -> u64 {
-        lock_ignoring_poison(&self.inner).greatest
+        lock_ignoring_poison(&self.state).greatest
     }
 }
 
-/// The same in Redis, as a script: `EVAL FENCED_SET 2 KEY KEY:fence TOKEN VALUE` sets KEY and answers 1, or answers 0 to a token
-/// lower than one it has seen. The token must be [`Token::fixed_width`]: Lua's numbers take neighbours for the same.
+/// A Redis script that sets a key only for the newest holder: `EVAL FENCED_SET 2 KEY KEY:fence TOKEN VALUE` sets KEY
+/// and returns 1, or returns 0 for a token lower than one it was called with before. TOKEN must be
+/// [`Token::fixed_width`], because Lua's numbers round neighbouring tokens to the same value.
 pub const FENCED_SET: &str = include_str!("fenced_set.lua");
 
 impl From<Token> for u64 {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_beyond_what_a_double_holds_are_told_apart() {
+    fn neighbours_beyond_what_a_double_holds_are_distinguished() {
         let fenced = Fenced::after((), (1 << 53) + 1);
         assert!(fenced.with(1_u64 << 53, |()| ()).is_err());
         assert!(fenced.with((1_u64 << 53) + 1, |()| ()).is_ok());

@@ -1,10 +1,10 @@
-//! What an engine promises, as data.
+//! The promises of an engine, as data.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What an engine promises. Printed in GUARANTEES.md, read by the conformance suite, and used by the core to refuse
-/// what an engine cannot do.
+/// The promises of an engine. Printed in GUARANTEES.md, read by the conformance suite, and used by the core to reject
+/// calls that the engine cannot carry out.
 ///
 /// On no engine does a lock stop a former holder from writing to a resource that does not check the token.
 #[derive(Clone, Debug)]
@@ -12,25 +12,25 @@ use std::time::Duration;
 pub struct Guarantees {
     /// The engine's name in URLs, errors and tables.
     pub engine: &'static str,
-    /// Where its tokens come from; `None` if it has none.
+    /// The source of its tokens; `None` if it has none.
     pub tokens: Option<&'static str>,
     /// Whether tokens still rise after the stored state was destroyed.
     pub tokens_survive_data_loss: bool,
     /// Whether waiters are served in the order of their arrival.
     pub fair: bool,
-    /// Whether it can tell who waits for a lock. Where it cannot,
+    /// Whether it can list the waiters of a lock. Where it cannot,
     /// [`LockState::waiters`](crate::engine::LockState::waiters) is always empty.
     pub lists_waiters: bool,
-    /// Whether waiters are woken by the release instead of polling.
+    /// Whether the release of a lock wakes its waiters. Where it does not, they poll.
     pub pushes: bool,
-    /// Whether the server tells a holder that its claim was removed, instead of leaving it to the next
-    /// renewal. A claim that is watched for this (etcd, ZooKeeper) is watched from its first renewal on.
+    /// Whether the server reports the removal of a claim to its holder at once. Where it does not, the next renewal
+    /// does. A claim that is watched for this (etcd, ZooKeeper) is watched from its first renewal on.
     pub tells_losses: bool,
-    /// Whether a holder whose lock was taken away at once hears [`Loss::Revoked`](crate::Loss::Revoked), if it asks
-    /// before its lease would have ended. Where it does not, the claim looks removed, or its session ended.
+    /// Whether the holder of a lock that was revoked at once gets [`Loss::Revoked`](crate::Loss::Revoked), if it renews
+    /// before its lease would have ended. Where it does not, the loss looks like a removed claim or an ended session.
     pub tells_revocations: bool,
-    /// Whether a claim lasts for as long as its client's session lives, renewed or not. Where it does not, a claim that
-    /// nobody renews ends with its lease.
+    /// Whether a claim lasts for as long as the session of its client, renewed or not. Where it does not, a claim that
+    /// is not renewed ends with its lease.
     pub lives_with_session: bool,
     /// Whether readers may share a lock.
     pub read_write: bool,
@@ -38,11 +38,11 @@ pub struct Guarantees {
     pub permits: bool,
     /// Whether it has versioned cells beside its locks, and with them elections.
     pub cells: bool,
-    /// When a watcher of a cell is told of a change.
+    /// When the watchers of a cell learn of a change.
     pub watchers_told: &'static str,
     /// Whether a process may take a lock over from another with the same owner.
     pub takes_over: bool,
-    /// Whether user code that blocks every worker of its runtime leaves renewals running.
+    /// Whether renewals go on while user code blocks every worker of its runtime.
     pub survives_blocked_runtime: bool,
     /// Whether a claim can live as long as a process that inherited the session's file descriptor.
     pub outlives_wrapper: bool,
@@ -50,19 +50,19 @@ pub struct Guarantees {
     pub min_ttl: Duration,
     /// The longest ttl.
     pub max_ttl: Duration,
-    /// The URL option that changes these, if there is one.
+    /// The URL option that changes these limits, if there is one.
     pub ttl_option: Option<&'static str>,
-    /// How long others wait after a holder was killed.
+    /// The time for which a killed holder blocks others.
     pub dead_holder: &'static str,
     /// Exclusion under each fault.
     pub faults: Faults,
-    /// What else a user must know, in one sentence.
+    /// The most important limitation, in one sentence.
     pub beware: &'static str,
-    /// What is wrong with this very server or choice, and what to do about it; known once connected.
+    /// Problems of the connected server or of the chosen options, each with its remedy.
     pub warnings: Vec<String>,
 }
 
-/// What exclusion looks like under each fault.
+/// Exclusion under each fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
     /// The holder's process is killed.
@@ -81,14 +81,15 @@ pub struct Faults {
     pub data_deleted: Promise,
 }
 
-/// What holds under a fault.
+/// The promise about exclusion under one fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
-    /// Two guards never both say "certain".
+    /// Two guards never both report a certain hold.
     Exclusive,
-    /// Two guards may both say "certain" for a while; tokens stay in order, so a store that checks them is safe.
+    /// Two guards may both report a certain hold for a while. Tokens stay in order, so a store that checks them is
+    /// safe.
     FencedOnly,
-    /// Exclusion breaks, and there is no token to notice it by.
+    /// Exclusion breaks, and no token reveals it.
     Breaks,
     /// The fault cannot happen to this engine.
     NotApplicable,
@@ -106,6 +107,53 @@ impl fmt::Display for Promise {
 }
 
 impl Guarantees {
+    /// The weakest promises, for an engine to raise where it promises more: no tokens, no fairness, exclusive locks
+    /// only, and no exclusion under any fault.
+    ///
+    /// # Examples
+    /// ```
+    /// use latchwork::Guarantees;
+    ///
+    /// let mut promised = Guarantees::new("toy");
+    /// promised.fair = true;
+    /// assert!(promised.tokens.is_none());
+    /// ```
+    pub fn new(engine: &'static str) -> Self {
+        Self {
+            engine,
+            tokens: None,
+            tokens_survive_data_loss: false,
+            fair: false,
+            lists_waiters: false,
+            pushes: false,
+            tells_losses: false,
+            tells_revocations: false,
+            lives_with_session: false,
+            read_write: false,
+            permits: false,
+            cells: false,
+            watchers_told: "never",
+            takes_over: false,
+            survives_blocked_runtime: false,
+            outlives_wrapper: false,
+            min_ttl: Duration::from_secs(1),
+            max_ttl: Duration::from_secs(60 * 60),
+            ttl_option: None,
+            dead_holder: "until its lease ends",
+            faults: Faults {
+                holder_crash: Promise::Breaks,
+                holder_pause: Promise::Breaks,
+                restart: Promise::Breaks,
+                failover: Promise::Breaks,
+                partition: Promise::Breaks,
+                clock_step: Promise::Breaks,
+                data_deleted: Promise::Breaks,
+            },
+            beware: "nothing is promised",
+            warnings: Vec::new(),
+        }
+    }
+
     /// What it can do, each with the words of GUARANTEES.md and `latch engines`.
     pub fn capabilities(&self) -> [(&'static str, bool); 14] {
         [

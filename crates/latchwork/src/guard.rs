@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, Held, Loss, Result};
 /// its client: see [`Client`](crate::Client#dropping). Derefs to [`Held`], which describes the lock.
 #[must_use = "dropping a guard releases the lock"]
 pub struct Guard {
-    /// Dropped first: views of a nested guard see by it that theirs let go, though others of its owner hold on.
+    /// Dropped first, so that the views of a nested guard see its release while other guards of its owner remain.
     own: Option<Arc<()>>,
     claim: HeldClaim,
     held: Held,
@@ -39,14 +39,14 @@ impl Guard {
         self.claim
     }
 
-    /// Does `work` and gives the lock back; or drops the work the moment the lock is lost.
+    /// Runs `work` and releases the lock, or drops the work when the lock is lost.
     pub(crate) async fn run<T, E: From<Error>>(
         self,
         work: impl AsyncFnOnce(Held) -> Result<T, E>,
     ) -> Result<T, E> {
         let held = self.held();
         let done = tokio::select! {
-            // The loss first: work that is ready beside it may have been ready too late.
+            // The loss is polled first: work that is ready at the same time may have been ready too late.
             biased;
             why = held.lost() => return Err(held.lost_error(why).into()),
             done = work(self.held()) => done,
@@ -57,23 +57,23 @@ impl Guard {
         }
     }
 
-    /// A view to give to the work that this lock protects.
+    /// A view of the lock, for the work that it protects.
     pub fn held(&self) -> Held {
         self.held.clone()
     }
 
-    /// Gives the lock back, and returns when the engine has answered. Of several guards of one owner, only the last
-    /// gives it back.
+    /// Releases the lock, and returns when the engine has replied. Of several guards of one owner, the last one
+    /// releases the lock.
     ///
     /// # Guarantees
-    /// Never touches a later holder, also when this guard was lost long ago.
+    /// Never affects a later holder, even if this guard was lost long ago.
     ///
     /// # Cancel safety
-    /// Dropped half-way, the release goes on in the background.
+    /// When it is dropped before it returns, the release continues in the background.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was no longer this guard's. Otherwise what the engine says;
-    /// the release is then repeated in the background until it is answered or the lease is over.
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if this guard no longer held the lock. Otherwise the errors of the
+    /// engine; the release is then repeated in the background until the engine replies or the lease is over.
     ///
     /// # Examples
     /// ```

@@ -1,4 +1,4 @@
-//! What can be known of a held lock.
+//! A view of a held lock.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -9,17 +9,17 @@ use crate::core::{HeldClaim, LeaseState, defaults};
 use crate::error::Subject;
 use crate::{Error, ErrorKind, LockName, Loss, Result, Token};
 
-/// A view of a held lock, for the work that it protects. Cheap to clone; holds nothing itself: the lock is released by
-/// its [`Guard`](crate::Guard), and from then on this says that nothing is certain.
+/// A view of a held lock, for the work that it protects. Cheap to clone. It does not keep the lock: once the
+/// [`Guard`](crate::Guard) is released, the view reports that the lock is not held.
 #[derive(Clone)]
 pub struct Held {
     lease: Arc<LeaseState>,
-    /// Which of the guards that the claim was passed to.
+    /// The number of the guard among those that the claim was passed to.
     turn: u8,
-    /// Of a guard that may hold beside others of its owner: gone once that guard lets go.
+    /// For a guard that may hold beside others of its owner: dead once that guard is released.
     own: Option<Weak<()>>,
     token: Option<Token>,
-    /// How errors name it.
+    /// The noun by which errors name it.
     subject: Subject,
 }
 
@@ -39,8 +39,8 @@ impl Held {
         error.about_a(self.subject, self.name())
     }
 
-    /// Whether the guard of this view let go.
-    fn let_go(&self) -> bool {
+    /// Whether the guard of this view was released.
+    fn is_released(&self) -> bool {
         self.own.as_ref().is_some_and(|own| own.strong_count() == 0) || !self.lease.is_turn(self.turn)
     }
 
@@ -49,8 +49,8 @@ impl Held {
         &self.lease.claim.name
     }
 
-    /// The fencing token: greater than every earlier grant's of this lock. Send it with every write, and let the
-    /// store refuse a lower one than it has seen.
+    /// The fencing token: greater than the tokens of all earlier grants of this lock. Send it with every write, and let
+    /// the store refuse a token lower than the greatest it has seen.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] on an engine that has no tokens, or has them only with
@@ -63,15 +63,15 @@ impl Held {
         })
     }
 
-    /// Whether the lock is held for certain at this instant. Reads the clock every time.
+    /// Whether the lock is held for certain at this instant. Reads the clock at every call.
     ///
-    /// A check followed by a write is not protected by it: between the two, any process can be paused. Only a store
-    /// that checks the token is.
+    /// It does not protect a write that follows the check, because any process can be paused between the two. Only a
+    /// store that checks the token does.
     pub fn is_certain(&self) -> bool {
-        !self.let_go() && self.loss().is_none()
+        !self.is_released() && self.loss().is_none()
     }
 
-    /// Why the lock is lost, if it is.
+    /// The reason of the loss, if the lock is lost.
     pub(crate) fn loss(&self) -> Option<Loss> {
         self.lease.loss()
     }
@@ -80,7 +80,7 @@ impl Held {
         self.about(Error::new(ErrorKind::Lost, format!("it was lost before its release: {why}")))
     }
 
-    /// How much of the lease is left if no renewal succeeds from here on; zero if the lock is not held for certain.
+    /// The rest of the lease if no further renewal succeeds; zero if the lock is not held for certain.
     pub fn remaining(&self) -> Duration {
         if !self.is_certain() {
             return Duration::ZERO;
@@ -88,26 +88,27 @@ impl Held {
         self.lease.read(|lease, now| lease.deadline().since(now))
     }
 
-    /// When the lease ends if no renewal succeeds from here on; the same after a loss, when it may lie in the past.
+    /// The end of the lease if no further renewal succeeds. After a loss it may lie in the past.
     pub fn lease_end(&self) -> Moment {
         self.lease.read(|lease, _| lease.deadline())
     }
 
-    /// The latest moment at which the lease ends at the server. That is later than [`Held::lease_end`], which
-    /// this side can rely on: the server counts from the moment at which it carries out a renewal, and one
-    /// may be in flight.
+    /// The latest moment at which the lease ends on the server. That is later than [`Held::lease_end`], on which this
+    /// client can rely: the server counts from the moment at which it carries out a renewal, and one may be in
+    /// flight.
     pub(crate) fn server_lease_over(&self, now: Moment) -> Moment {
         let claim = &self.lease.claim;
         claim.lease_over(now.after(claim.ttl / defaults::RENEW_WITHIN + defaults::LATE))
     }
 
-    /// Resolves when the lock is lost, before its lease can run out. Never resolves because of a release.
+    /// Resolves when the lock is lost, before its lease can run out. A release does not resolve it.
     ///
-    /// The alarm that wakes it is a thread of its own, on a clock that goes on while the machine sleeps: it needs
-    /// neither the keeper nor a timer of this runtime.
+    /// # Guarantees
+    /// A thread of its own wakes it, on a clock that advances while the machine sleeps. It depends neither on the
+    /// keeper nor on a timer of this runtime.
     ///
     /// # Cancel safety
-    /// May be dropped and called again.
+    /// May be dropped at any time, and called again.
     ///
     /// # Examples
     /// ```
@@ -123,8 +124,8 @@ impl Held {
     /// ```
     pub async fn lost(&self) -> Loss {
         let loss = self.lease.lost(self.turn).await;
-        // Asked after the loss was found: what came after the release is none of this guard's.
-        if self.let_go() { std::future::pending().await } else { loss }
+        // Checked after the loss was found: a loss after the release does not concern this guard.
+        if self.is_released() { std::future::pending().await } else { loss }
     }
 }
 

@@ -1,4 +1,4 @@
-//! A lock, described and not yet held.
+//! A lock that is described, and not held yet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::{Effect, Error, ErrorKind, Guard, Held, LockName, OwnerId, Result, Wa
 /// How long to wait for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Only try.
+    /// Only tries.
     Never,
-    /// At most this long.
+    /// Waits at most this long.
     UpTo(Duration),
-    /// As long as it takes.
+    /// Waits without a limit.
     Forever,
 }
 
@@ -27,19 +27,16 @@ impl From<Duration> for Wait {
     }
 }
 
-/// A lock, described and not yet held. Made by [`Client::lock`](crate::Client::lock); may be acquired again and again.
+/// A lock that is described, and not held yet. Created by [`Client::lock`](crate::Client::lock). It may be acquired any
+/// number of times.
 #[derive(Clone)]
 #[must_use = "nothing is locked before `acquire` or `try_acquire`"]
 pub struct Lock {
     core: ClientHandle,
-    /// Or the text that is none.
-    name: Result<LockName, Arc<str>>,
+    /// `Err`: the first error of the builder, reported when the lock is acquired.
+    name: Result<LockName, Arc<Error>>,
     wait: Wait,
     terms: Arc<LockTerms>,
-    /// What was given as an owner and is none.
-    bad_owner: Option<Arc<str>>,
-    /// What is wrong with the recipe it belongs to.
-    wrong: Option<&'static str>,
 }
 
 impl Lock {
@@ -56,76 +53,80 @@ impl Lock {
             tells: None,
             on_waiting: None,
         };
-        let name = LockName::new(name).map_err(|_| name.into());
-        Self { core, name, wait: Wait::Forever, terms: Arc::new(terms), bad_owner: None, wrong: None }
+        let name = LockName::new(name).map_err(Arc::new);
+        Self { core, name, wait: Wait::Forever, terms: Arc::new(terms) }
     }
 
     fn terms_mut(&mut self) -> &mut LockTerms {
         Arc::make_mut(&mut self.terms)
     }
 
-    /// The same lock for others beside it.
+    /// Sets which claims may hold beside this one.
     pub(crate) fn mode(mut self, mode: Mode) -> Self {
         self.terms_mut().mode = mode;
         self
     }
 
-    /// The same lock, whose holder tells everybody this, where the engine keeps it with the claim.
+    /// Publishes a value of the holder, where the engine stores it with the claim.
     pub(crate) fn tells(mut self, value: &[u8]) -> Self {
         self.terms_mut().tells = Some(value.into());
         self
     }
 
-    /// The same lock, to be refused when it is asked for.
-    pub(crate) fn wrong(mut self, why: Option<&'static str>) -> Self {
-        self.wrong = why;
+    /// Rejects what was built, unless an earlier error did. Reported when the lock is acquired.
+    pub(crate) fn reject(mut self, error: Error) -> Self {
+        self.name = self.name.and_then(|name| Err(Arc::new(error.about(&name))));
         self
     }
 
-    /// Sixteen bytes to choose by.
-    pub(crate) fn draw(&self) -> [u8; 16] {
+    /// Sixteen random bytes, from the engine's clock.
+    pub(crate) fn random_bytes(&self) -> [u8; 16] {
         self.core.clock.random_bytes()
     }
 
-    /// Another lock on the same terms.
+    /// A lock of another name with the same options.
     pub(crate) fn named(&self, name: &str) -> Self {
-        Self { name: LockName::new(name).map_err(|_| name.into()), ..self.clone() }
+        let name = self.name.clone().and_then(|_| LockName::new(name).map_err(Arc::new));
+        Self { name, ..self.clone() }
     }
 
-    /// How long a holder that vanished may block others. Default 30 s; renewed while the guard lives.
+    /// Sets the lease: the time for which a holder that died may block others. The default is 30 s. The lease is
+    /// renewed while the guard lives.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.terms_mut().lease.ttl = ttl;
         self
     }
 
-    /// How long [`Lock::acquire`] waits. Default: forever.
+    /// Limits the wait of [`Lock::acquire`]. The default is no limit.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.wait = wait.into();
         self
     }
 
-    /// How long before the end of an unrenewed lease the holder is told to stop. Default a tenth of the ttl, at least
-    /// 50 ms; never more than half of what is left.
+    /// Sets how long before the end of a lease that could not be renewed the lock counts as lost. The default is a
+    /// tenth of the ttl, and at least 50 ms. The margin is never more than half of the remaining lease.
     pub fn stop_margin(mut self, margin: Duration) -> Self {
         self.terms_mut().lease.stop_margin = Some(margin);
         self
     }
 
-    /// How long one guard may hold the lock, however well renewals go: then it is lost, and once its lease ends the lock
-    /// is free. Against work that never ends. Default: as long as the guard lives.
+    /// Limits the time for which one guard may hold the lock, against work that never ends. After that time the lock is
+    /// lost, even if all renewals succeed, and it is free when its lease ends. The default is no limit.
     pub fn max_hold(mut self, most: Duration) -> Self {
         self.terms_mut().lease.max_hold = Some(most);
         self
     }
 
-    /// How long the lock stays held at the least, counted from its grant, however soon its guard lets go: for a job that
-    /// every machine starts at the same hour, on clocks that differ. Default: no longer than the guard lives.
+    /// Keeps the lock held for at least this long, counted from its grant, even if its guard is released earlier. It is
+    /// for a job that every machine starts at the same hour, on clocks that differ. The default is to release the lock
+    /// with its guard.
     ///
-    /// A guard that is released or dropped earlier returns at once, and the client keeps and renews the claim in the
-    /// background until then; no task of this client gets it before either. [`Client::close`](crate::Client::close) waits for
-    /// it. If the process ends before, the lock lasts as long as after any crash: where
-    /// a claim ends with its lease, for no less than `least` (less the hundredth by which clocks may differ), because the ttl must be at least as long; where the engine sees
-    /// the end of a process (sqlite, sessions), until then.
+    /// The release of the guard returns at once. The client then keeps and renews the claim in the background, and does
+    /// not pass it to another of its tasks. [`Client::close`](crate::Client::close) waits until the claim is released.
+    ///
+    /// If the process ends earlier, the lock lasts as long as after any crash. Where a claim ends with its lease,
+    /// that is at least `least`, less the hundredth by which clock rates may differ, because the ttl must be at least
+    /// as long. Where the engine notices the end of a process (sqlite, sessions), the lock is free at that moment.
     ///
     /// # Examples
     /// ```
@@ -136,8 +137,8 @@ impl Lock {
     /// let client = latchwork::connect("memory:").await?;
     /// let (nightly, fifty) = (client.lock("nightly"), Duration::from_secs(50));
     /// let job = nightly.clone().ttl(Duration::from_secs(60)).hold_at_least(fifty).acquire().await?;
-    /// job.release().await?; // it took no time at all
-    /// assert!(nightly.try_acquire().await?.is_none(), "somebody whose clock is late would do it again");
+    /// job.release().await?; // the job took no time
+    /// assert!(nightly.try_acquire().await?.is_none(), "a machine whose clock is late would run it again");
     /// client.close().await?; // which takes fifty paused seconds
     /// assert!(nightly.try_acquire().await?.is_some());
     /// # Ok(()) }
@@ -147,12 +148,12 @@ impl Lock {
         self
     }
 
-    /// Who holds it, across restarts: 1 to 128 bytes, without control characters. Default: this claim, and nobody else.
+    /// Sets an identity that survives restarts: 1 to 128 bytes, without control characters. The default is none.
     ///
-    /// Guards of one owner in one client hold together: the second is had at once, with the token and the lease of the
-    /// first, and the last to go gives the lock back. A client elsewhere with the same owner *takes over* from a holder,
-    /// past everyone who waits: it gets a greater token, and the former guard is lost, at the latest at its next
-    /// renewal. Until then both may work, so this is only for stores that check the token.
+    /// Guards of one owner in one client hold the lock together: the second is acquired at once, with the token and
+    /// the lease of the first, and the release of the last one releases the lock. Another client with the same owner
+    /// *takes over* from a holder, ahead of all waiters: it gets a greater token, and the former guard is lost, at
+    /// the latest at its next renewal. Until then both may work, so this is only for stores that check the token.
     ///
     /// # Examples
     /// ```
@@ -174,49 +175,52 @@ impl Lock {
     pub fn owner(mut self, id: impl AsRef<str>) -> Self {
         match OwnerId::new(&id) {
             Ok(owner) => self.terms_mut().owner = Some(owner),
-            Err(_) => self.bad_owner = Some(id.as_ref().into()),
+            Err(error) => return self.reject(error),
         }
         self
     }
 
-    /// Whether a released lock may go straight to the next waiting task of this client, with a greater token and without
-    /// asking the engine. Default: yes, for [`Lock::pass_for`].
+    /// Sets whether a released lock may pass directly to the next waiting task of this client, with a greater token and
+    /// without a request to the engine. The default is yes, for [`Lock::pass_for`].
     pub fn local_handoff(self, on: bool) -> Self {
         self.pass_for(if on { defaults::PASS_FOR } else { Duration::ZERO })
     }
 
-    /// For how long a lock may go from task to task of this client, or readers may join those that hold it, before other
-    /// clients get their turn. Default 5 ms; more buys little throughput for much waiting elsewhere.
+    /// Limits the time for which a lock may pass from task to task of this client, or readers may join its holders,
+    /// before other clients get their turn. The default is 5 ms. A longer time adds little throughput, and much waiting
+    /// for other clients.
     pub fn pass_for(mut self, span: Duration) -> Self {
         self.terms_mut().pass_for = span;
         self
     }
 
-    /// What ends the claim when nobody releases it. Default: its lease.
+    /// Sets what ends the claim if it is not released. The default is its lease.
     pub fn lifetime(mut self, lifetime: Lifetime) -> Self {
         self.terms_mut().lifetime = lifetime;
         self
     }
 
-    /// Wants a fencing token with every grant, also where that costs extra: a session lock of a database then writes its
-    /// counter, one durable commit per grant. Most engines give a token anyway, and this changes nothing.
+    /// Requires a fencing token with every grant, also where that costs extra: a session lock of a database then
+    /// increments a counter, which is one durable commit per grant. Most engines give a token anyway, and this changes
+    /// nothing.
     ///
-    /// [`ErrorKind::Unsupported`] from `acquire` on an engine that has none.
+    /// `acquire` then fails with [`ErrorKind::Unsupported`] on an engine without tokens.
     pub fn fenced(mut self) -> Self {
         self.terms_mut().fenced = true;
         self
     }
 
-    /// Calls `tell` when [`Lock::acquire`] has to wait, and at every change of what is known of the wait: the holder, the
-    /// position in the queue, an outage of the server, a quarantine after its restart. Not called for a lock that is
-    /// free, nor by [`Lock::try_acquire`]. No request is sent for it: it hears what the engine answers anyway.
+    /// Calls `observer` when [`Lock::acquire`] has to wait, and at every change of the state of the wait: the holder,
+    /// the position in the queue, an outage of the server, a quarantine after its restart. It is called neither for a
+    /// free lock nor by [`Lock::try_acquire`]. It causes no requests: the state comes from the engine's replies to
+    /// the claim.
     ///
-    /// `tell` runs in the task that acquires the lock, on that task's thread, and must not block. No mutex of this
-    /// library is locked meanwhile. If it panics, the panic goes through `acquire`, which then leaves nothing behind.
-    /// There is one function per lock; a second replaces the first.
+    /// `observer` runs in the task that acquires the lock, on that task's thread, and must not block. The library
+    /// holds no mutex meanwhile. A panic in `observer` unwinds through `acquire`, which then leaves no claim behind.
+    /// A lock has one observer; a second one replaces the first.
     ///
     /// # Cancel safety
-    /// When `acquire` is dropped, the calls end with it; there is none about the end of a wait.
+    /// When `acquire` is dropped, the calls end with it. No call reports the end of a wait.
     ///
     /// # Examples
     /// ```
@@ -238,33 +242,33 @@ impl Lock {
     /// assert!(waiting.acquire().await.is_err());
     /// # drop(held); Ok(()) }
     /// ```
-    pub fn on_waiting(mut self, tell: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
-        self.terms_mut().on_waiting = Some(OnWaiting::new(tell));
+    pub fn on_waiting(mut self, observer: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
+        self.terms_mut().on_waiting = Some(OnWaiting::new(observer));
         self
     }
 
-    /// Takes the lock if it is free.
+    /// Acquires the lock if it is free.
     ///
     /// # Guarantees
-    /// Never overtakes those who wait on a fair engine, and never waits for another holder. If nothing but an
-    /// earlier claim of this client, whose release failed, is in the way, the release is repeated first, at once.
+    /// Never overtakes waiters on a fair engine, and never waits for another holder. If the only obstacle is an earlier
+    /// claim of this client whose release failed, that release is repeated first, at once.
     ///
     /// # Cancel safety
-    /// May be dropped at any time; a grant that crossed with the drop is given back in the background.
+    /// May be dropped at any time. A grant that arrives after the drop is released in the background.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a bad name or ttl, [`ErrorKind::Unsupported`] for what the engine cannot do, and
-    /// whatever the engine says. That somebody else holds the lock is no error but `None`; unless a claim whose reply is
-    /// missing could not be withdrawn: then it is [`ErrorKind::Busy`], with
-    /// [`may_be_held_until`](Error::may_be_held_until). That an earlier claim of this client could not be given back is
-    /// an error too, of the kind that its release failed with (most often [`ErrorKind::Unreachable`]).
+    /// [`ErrorKind::Invalid`] for a bad name or ttl, [`ErrorKind::Unsupported`] for options that the engine does not
+    /// support, and the errors of the engine. A lock held by another client is `None`, and no error; with one
+    /// exception: [`ErrorKind::Busy`], with [`may_be_held_until`](Error::may_be_held_until), if the reply to a claim
+    /// is missing and the claim could not be withdrawn. If an earlier claim of this client could not be released, the
+    /// error has the kind of that failure (most often [`ErrorKind::Unreachable`]).
     ///
     /// # Examples
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> latchwork::Result<()> {
     /// let client = latchwork::connect("memory:").await?;
-    /// let mine = client.lock("nightly").try_acquire().await?.expect("nobody else is here");
+    /// let mine = client.lock("nightly").try_acquire().await?.expect("the lock is free");
     /// assert!(client.lock("nightly").try_acquire().await?.is_none());
     /// mine.release().await?;
     /// # Ok(()) }
@@ -279,20 +283,20 @@ impl Lock {
         })
     }
 
-    /// Takes the lock, waiting for it as [`Lock::wait`] says.
+    /// Acquires the lock, and waits for it up to the limit of [`Lock::wait`].
     ///
     /// # Guarantees
-    /// On return the lock is held by this guard and by no other that calls itself certain. On a fair engine, clients
-    /// are served in the order in which they came.
+    /// On return this guard holds the lock, and no other guard reports a certain hold. On a fair engine, clients are
+    /// served in the order of their arrival.
     ///
     /// # Cancel safety
-    /// May be dropped at any time: the place in the queue is given up, and a grant that crossed with the drop is
-    /// given back in the background.
+    /// May be dropped at any time. The claim leaves the queue, and a grant that arrives after the drop is released in
+    /// the background.
     ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`] when the wait limit passed, [`ErrorKind::Busy`] with [`Wait::Never`],
-    /// [`ErrorKind::Invalid`] for a bad name or ttl, [`ErrorKind::Unsupported`] for what the engine cannot do, and
-    /// whatever the engine says.
+    /// [`ErrorKind::TimedOut`] when the wait limit has passed, [`ErrorKind::Busy`] with [`Wait::Never`],
+    /// [`ErrorKind::Invalid`] for a bad name or ttl, [`ErrorKind::Unsupported`] for options that the engine does not
+    /// support, and the errors of the engine.
     ///
     /// # Examples
     /// ```
@@ -310,7 +314,7 @@ impl Lock {
         self.acquire_within(self.wait_until()).await
     }
 
-    /// The same, as one of several that have to be had by one time.
+    /// Acquires the lock as one of several that share a limit.
     pub(crate) async fn acquire_within(&self, wait: WaitUntil) -> Result<Guard> {
         match self.attempt(wait).await? {
             AcquireOutcome::Held(held) => Ok(Guard::new(held, self.core.clone())),
@@ -318,7 +322,7 @@ impl Lock {
         }
     }
 
-    /// Until when to wait, counted from now.
+    /// The end of a wait that begins now.
     pub(crate) fn wait_until(&self) -> WaitUntil {
         match self.wait {
             Wait::Never => WaitUntil::Never,
@@ -327,18 +331,18 @@ impl Lock {
         }
     }
 
-    /// Does `work` while the lock is held. The work is dropped the moment the lock is lost.
+    /// Runs `work` while the lock is held. The work is dropped when the lock is lost.
     ///
     /// # Guarantees
-    /// `Ok` only if nothing is known of a loss when the work is done: neither by this side's clock, nor by the engine that
-    /// is given the lock back (one passed on to another task is not given back yet). The lock is given back before this
-    /// returns, or in the background if the engine does not answer.
+    /// Returns `Ok` only if no loss is known when the work is done: neither by the clock of this client, nor by the
+    /// engine's reply to the release (a lock that is passed to another task is not released yet). The lock is released
+    /// before this returns, or in the background if the engine does not reply.
     ///
     /// # Cancel safety
-    /// Dropped, it drops the work first and then gives the lock back in the background.
+    /// When it is dropped, the work is dropped first. The lock is then released in the background.
     ///
     /// # Errors
-    /// The work's own error; else, converted into the work's error type, those of [`Lock::acquire`], and
+    /// The error of `work`. Otherwise, converted into the error type of `work`, the errors of [`Lock::acquire`], and
     /// [`ErrorKind::Lost`] if the lock was lost before its release.
     ///
     /// # Examples
@@ -362,33 +366,24 @@ impl Lock {
 
     async fn attempt(&self, wait: WaitUntil) -> Result<AcquireOutcome> {
         let name = self.checked()?;
-        // A free lock is had without ever waiting: a loop of such calls must not keep its thread from other tasks.
+        // A free lock is acquired without an await that yields. A loop of such calls must not starve the other tasks of
+        // its thread.
         tokio::task::coop::consume_budget().await;
         core::acquire(&self.core, name, &self.terms, wait).await
     }
 
-    fn checked_name(&self) -> Result<&LockName> {
-        match &self.name {
-            Ok(name) => Ok(name),
-            Err(text) => Err(LockName::new(text).expect_err("it was refused before")),
-        }
-    }
-
-    /// The name, if the engine can do what is asked of it.
+    /// The name, if nothing was rejected and the engine supports the options.
     pub(crate) fn checked(&self) -> Result<&LockName> {
-        let name = self.checked_name()?;
+        let name = self.name.as_ref().map_err(|error| error.again())?;
         self.check().map_err(|error| error.about(name))?;
         Ok(name)
     }
 
-    /// What the engine cannot do is an error when asked, never a silent downgrade.
+    /// An option that the engine does not support is an error, never a silent downgrade.
     fn check(&self) -> Result<()> {
         let (promised, terms) = (&self.core.promised, &self.terms);
         let engine = promised.engine;
         self.core.refuse_a_copy()?;
-        if let Some(why) = self.wrong {
-            return Err(Error::new(ErrorKind::Invalid, why));
-        }
         let ttl = terms.lease.ttl;
         if ttl < promised.min_ttl || ttl > promised.max_ttl {
             let (min, max) = (promised.min_ttl, promised.max_ttl);
@@ -411,15 +406,12 @@ impl Lock {
             let message = format!("{engine} cannot bind a claim to its session alone; use a lease");
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        if let Some(text) = &self.bad_owner {
-            return OwnerId::new(text).map(drop);
-        }
         if terms.owner.is_some() && !promised.takes_over {
-            let message = format!("{engine} knows no owners; leave .owner() out");
+            let message = format!("{engine} does not support owners; remove .owner()");
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         if terms.fenced && promised.tokens.is_none() {
-            let message = format!("{engine} has no fencing tokens at all; leave .fenced() out");
+            let message = format!("{engine} has no fencing tokens; remove .fenced()");
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         self.check_mode()
@@ -438,7 +430,7 @@ impl Lock {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         if terms.owner.is_some() {
-            let message = "only a lock that is held alone has an owner; leave .owner() out";
+            let message = "only an exclusive lock can have an owner; remove .owner()";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         Ok(())
@@ -457,7 +449,7 @@ impl Lock {
                 let by = by(note).map_or_else(String::new, |by| format!(" {by}"));
                 (String::new(), format!("held{by}"), String::new())
             }
-            // No more tasks ask the engine for permits than there are permits.
+            // The tasks of this client never have more claims out than there are permits.
             (Blocker::Task | Blocker::WaitingTask, Some(of)) => {
                 let why = format!(": other tasks of this client hold or wait for all {of} permits");
                 (String::new(), "not free".to_owned(), why)

@@ -1,31 +1,31 @@
-//! Why a lock was lost.
+//! The reasons for which a lock is lost.
 
 use std::fmt;
 
-/// Why a lock was lost.
+/// The reason for which a lock was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Loss {
-    /// The lease ended: this process was paused, or asleep, for too long.
+    /// The lease ended: this process, or its machine, was suspended for too long.
     Expired,
     /// An operator took the lock away.
     Revoked,
-    /// What the engine stored of this claim is gone: flushed, evicted, deleted.
+    /// The stored claim is gone: flushed, evicted or deleted.
     Removed,
     /// Another process with the same owner took the lock over.
     TakenOver,
-    /// It was held for as long as [`Lock::max_hold`](crate::Lock::max_hold) allows.
+    /// The lock was held for as long as [`Lock::max_hold`](crate::Lock::max_hold) allows.
     HeldTooLong,
-    /// This process is a copy of the one that took the lock: a fork, or an image restored on another boot.
+    /// This process is a copy of the one that acquired the lock: a fork, or an image restored on another boot.
     Copied,
-    /// The engine's session ended.
+    /// The session with the engine ended.
     SessionEnded,
     /// The engine could not be reached until the lease was about to end.
     Unreachable,
 }
 
 impl Loss {
-    /// One word, for labels and for programs.
+    /// The reason as a label, for metrics and programs.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Expired => "expired",

@@ -21,7 +21,7 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone)]
 pub struct LockName {
     text: Arc<str>,
-    /// Its keyed hash, counted once: every acquisition looks the name up several times.
+    /// Its keyed hash, computed once: every acquisition looks the name up several times.
     hash: u64,
 }
 
@@ -36,7 +36,7 @@ impl LockName {
     pub fn new(name: impl AsRef<str>) -> Result<Self> {
         let name = name.as_ref();
         check("lock name", name, Self::MAX_BYTES)?;
-        // Keyed, because names may come from strangers.
+        // Keyed, because names may come from untrusted input.
         static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         Ok(Self { text: name.into(), hash: KEYS.hash_one(name) })
     }
@@ -78,14 +78,14 @@ impl Ord for LockName {
     }
 }
 
-/// For maps whose keys are hashed, or random, already.
-pub(crate) type AsItIs = BuildHasherDefault<FirstWord>;
+/// For maps whose keys are hashed or random already.
+pub(crate) type BuildIdentityHasher = BuildHasherDefault<IdentityHasher>;
 
-/// The hash is the key's own.
+/// A hasher that returns the first eight bytes of the key, or the hash that the key writes.
 #[derive(Default)]
-pub(crate) struct FirstWord(u64);
+pub(crate) struct IdentityHasher(u64);
 
-impl Hasher for FirstWord {
+impl Hasher for IdentityHasher {
     fn write(&mut self, bytes: &[u8]) {
         if let Some(word) = bytes.first_chunk() {
             self.0 = u64::from_ne_bytes(*word);
@@ -96,7 +96,7 @@ impl Hasher for FirstWord {
         self.0 = word;
     }
 
-    /// A key that is an array says how long it is, which tells nothing.
+    /// Ignores the length that an array writes: it is the same for all keys.
     fn write_usize(&mut self, _: usize) {}
 
     fn finish(&self) -> u64 {
@@ -104,19 +104,19 @@ impl Hasher for FirstWord {
     }
 }
 
-/// What names of locks and of owners have in common.
-pub(crate) fn check(what: &str, text: &str, most: usize) -> Result<()> {
+/// Checks the name of a lock or an owner. `kind`: the noun of the error.
+pub(crate) fn check(kind: &str, text: &str, max_bytes: usize) -> Result<()> {
     let invalid = |message: String| Err(Error::new(ErrorKind::Invalid, message));
     if text.is_empty() {
-        return invalid(format!("the {what} is empty; give it 1 to {most} bytes"));
+        return invalid(format!("the {kind} is empty; give it 1 to {max_bytes} bytes"));
     }
-    if text.len() > most {
-        let is = text.len();
-        return invalid(format!("the {what} is {is} bytes long; at most {most} are allowed"));
+    if text.len() > max_bytes {
+        let length = text.len();
+        return invalid(format!("the {kind} is {length} bytes long; at most {max_bytes} are allowed"));
     }
     if let Some((at, c)) = text.char_indices().find(|(_, c)| c.is_control()) {
         let code = u32::from(c);
-        return invalid(format!("the {what} has the control character U+{code:04X} at byte {at}; remove it"));
+        return invalid(format!("the {kind} has the control character U+{code:04X} at byte {at}; remove it"));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Owner ids: who a holder is, across restarts.
+//! Owner ids: the identity of a holder across restarts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::Result;
 use crate::names;
 
-/// Who holds a lock, across restarts of its process: 1 to 128 bytes of UTF-8 without control characters.
+/// The identity of a holder across restarts of its process: 1 to 128 bytes of UTF-8 without control characters.
 ///
 /// See [`Lock::owner`](crate::Lock::owner).
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,7 +25,7 @@ impl OwnerId {
         Ok(Self(id.as_ref().into()))
     }
 
-    /// The id.
+    /// The text of the id.
     pub fn as_str(&self) -> &str {
         &self.0
     }

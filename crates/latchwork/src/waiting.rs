@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::engine::Note;
 use crate::{ErrorKind, LockName};
 
-/// The state of a wait for a lock. Passed to the function that was given to [`Lock::on_waiting`](crate::Lock::on_waiting).
+/// The state of a wait for a lock, passed to the function of [`Lock::on_waiting`](crate::Lock::on_waiting).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Waiting {
@@ -17,8 +17,8 @@ pub struct Waiting {
     pub holder: Option<Note>,
     /// The number of claims ahead of this one, the holders included. `None` on an engine that does not count them.
     pub position: Option<u32>,
-    /// Whether another task of this client holds the lock, or waits for it at the head of this client's queue. The
-    /// engine has not been asked on behalf of this task then.
+    /// Whether another task of this client holds the lock, or waits for it at the head of this client's queue. No claim
+    /// was sent for this task then.
     pub behind_local_task: bool,
     /// Set while requests fail. The client repeats them.
     pub outage: Option<Outage>,
@@ -26,7 +26,7 @@ pub struct Waiting {
     pub quarantine: Option<Quarantine>,
 }
 
-/// A time during which the requests of a waiting task fail.
+/// A period in which the requests of a waiting task fail.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Outage {
@@ -38,7 +38,7 @@ pub struct Outage {
     pub message: String,
 }
 
-/// A time during which a server grants no locks.
+/// A period in which a server grants no locks.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Quarantine {

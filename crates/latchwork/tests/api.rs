@@ -53,7 +53,7 @@ async fn what_users_await_can_be_spawned() {
 fn an_error_that_main_returns_is_printed_as_a_sentence_and_in_full_when_asked() {
     let error = "nonsense".parse::<Version>().unwrap_err();
     assert_eq!(format!("{error:?}"), error.to_string());
-    assert!(error.to_string().contains("is no version"), "{error}");
+    assert!(error.to_string().contains("is not a version"), "{error}");
     let in_full = format!("{error:#?}");
     assert!(in_full.contains("kind: Invalid") && in_full.contains("effect: None"), "{in_full}");
 }

@@ -1,4 +1,5 @@
-//! A process that runs out of descriptors. One test in a process of its own: the limit is the process's.
+//! A process that runs out of descriptors. The test has a process of its own, because the limit applies to the process.
+#![allow(clippy::disallowed_methods, reason = "tests count their own time")]
 #![cfg(feature = "sqlite")]
 
 use std::fs;
@@ -34,7 +35,7 @@ async fn a_process_without_descriptors_takes_nobodys_lock_and_recovers_and_leaks
     let sessions = folder.path().join("locks.db-sessions");
     let own: Vec<_> = fs::read_dir(&sessions).unwrap().map(|entry| entry.unwrap().path()).collect();
 
-    // Whatever call fails for want of a descriptor, nobody is taken for dead and no claim for void.
+    // No call that fails without a descriptor treats a session as dead or a claim as void.
     for limit in 3..open_descriptors().len() as u64 + 20 {
         limit_descriptors(limit);
         let _ = Sqlite::open(&path);
@@ -47,7 +48,7 @@ async fn a_process_without_descriptors_takes_nobodys_lock_and_recovers_and_leaks
     }
     assert!(guard.is_certain());
 
-    // A session whose FIFO was removed just then makes it anew as soon as it can.
+    // A session whose FIFO was removed in this state creates it again as soon as it can.
     own.iter().for_each(|fifo| fs::remove_file(fifo).unwrap());
     for limit in 3..open_descriptors().len() as u64 + 6 {
         limit_descriptors(limit);
@@ -57,7 +58,7 @@ async fn a_process_without_descriptors_takes_nobodys_lock_and_recovers_and_leaks
     }
     holder.lock("another").wait(Duration::from_secs(5)).acquire().await.unwrap().release().await.unwrap();
 
-    // Clients whose FIFO vanishes while many tasks wait leave no reader behind.
+    // A client whose FIFO is removed while many tasks wait leaves no reader behind.
     let before = open_descriptors().iter().filter(|name| name.contains("fifo")).count();
     let own: Vec<_> = fs::read_dir(&sessions).unwrap().map(|entry| entry.unwrap().path()).collect();
     let mut held = Vec::new();

@@ -1,9 +1,9 @@
-//! Every example runs, on sqlite where it takes an engine. `cargo build --workspace --examples` comes first: `./test` does that.
+//! Every example runs, on sqlite where it takes an engine. `./test` runs `cargo build --workspace --examples` first.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where cargo puts examples: beside the folder of the tests.
+/// The folder of the built examples, beside that of the tests.
 fn folder() -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     test.parent().and_then(Path::parent).expect("in target").join("examples")
@@ -76,8 +76,8 @@ fn no_example_is_forgotten() {
     for example in examples {
         let name =
             example.expect("readable").path().file_stem().expect("a name").to_string_lossy().into_owned();
-        // That one is the README's, and writes into this user's own database.
+        // A test of the documents compares that one with README.md.
         let is_run = include_str!("examples.rs").contains(&format!("{name:?}"));
-        assert!(is_run || name == "readme", "nobody runs {name}");
+        assert!(is_run || name == "readme", "no test runs {name}");
     }
 }

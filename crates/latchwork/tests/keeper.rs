@@ -1,4 +1,5 @@
 //! The keeper sleeps while nothing has to be renewed.
+#![allow(clippy::disallowed_methods, reason = "tests count their own time")]
 #![cfg(feature = "sqlite")]
 
 use std::fs;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use latchwork::Client;
 use latchwork::engines::Sqlite;
 
-/// How often the keeper's thread went to sleep, which is how often it was woken.
+/// The number of times that the keeper's thread went to sleep, which is the number of times that it was woken.
 fn naps() -> u64 {
     let threads =
         fs::read_dir("/proc/self/task").expect("Linux").map(|thread| thread.expect("a thread").path());
@@ -38,13 +39,12 @@ async fn a_lock_released_before_its_first_renewal_never_wakes_the_keeper() {
     }
     let woken = naps() - before;
     assert!(woken <= 3, "woken {woken} times by 500 short locks");
-    // It does wake up where there is something to do.
-    // On a machine that stands still for half a second, this lease does not end.
+    // It does wake up for a renewal. The lease does not end on a machine that is suspended for half a second.
     let _guard = client.lock("long").ttl(Duration::from_secs(2)).acquire().await.expect("free");
     until("it renews", || naps() - before > woken + 3).await;
 }
 
-/// Waits until `so`, which it is after a few renewals at the latest.
+/// Waits until `so` is true, which takes a few renewals at most.
 async fn until(what: &str, so: impl Fn() -> bool) {
     let waiting = async {
         while !so() {

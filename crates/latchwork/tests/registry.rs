@@ -1,4 +1,4 @@
-//! From a URL to a client, or to an error that teaches.
+//! From a URL to a client, or to an error that says what to change.
 
 use latchwork::{Error, ErrorKind, connect};
 

@@ -1,4 +1,5 @@
-//! What is special about the database file.
+//! The database file of the SQLite engine.
+#![allow(clippy::disallowed_methods, reason = "tests count their own time")]
 #![cfg(feature = "sqlite")]
 
 use std::fs;
@@ -125,7 +126,7 @@ async fn locks_that_nobody_uses_are_forgotten_and_their_tokens_are_not() {
     drop((client, dead));
     tokio::time::sleep(Duration::from_millis(150)).await;
     let database = rusqlite::Connection::open(&path).unwrap();
-    // As if they were last used two days ago, and the last sweep was then too.
+    // As if they were last used two days ago, and swept at that time.
     database.execute("UPDATE lock SET token = token - 172800000000 WHERE name <> 'held'", []).unwrap();
     database.execute("UPDATE claim SET token = token - 172800000000 WHERE token > 0", []).unwrap();
     database.execute("UPDATE meta SET swept = 0", []).unwrap();
@@ -178,7 +179,7 @@ async fn a_session_that_cannot_be_looked_at_is_not_taken_for_dead() {
     let guard = holder.lock("mine").acquire().await.unwrap();
     let sessions = folder.path().join("locks.db-sessions");
     let fifo = fs::read_dir(&sessions).unwrap().next().unwrap().unwrap().path();
-    // A folder in its place cannot be opened for writing: neither "nobody reads" nor "not there".
+    // A folder in its place cannot be opened for writing. The error is neither ENXIO nor ENOENT.
     let away = folder.path().join("away");
     fs::rename(&fifo, &away).unwrap();
     fs::create_dir(&fifo).unwrap();
@@ -205,7 +206,7 @@ async fn a_session_whose_fifo_was_removed_makes_it_anew_before_it_claims_again()
     for fifo in fs::read_dir(folder.path().join("locks.db-sessions")).unwrap() {
         fs::remove_file(fifo.unwrap().path()).unwrap();
     }
-    tokio::time::sleep(Duration::from_millis(3)).await; // The engine looks once a millisecond.
+    tokio::time::sleep(Duration::from_millis(3)).await; // The engine checks its files once a millisecond.
     let later = one.lock("later").acquire().await.unwrap();
     assert!(two.lock("later").try_acquire().await.unwrap().is_none(), "held by a session that lives");
     later.release().await.unwrap();
@@ -222,7 +223,7 @@ async fn a_folder_of_sessions_that_was_removed_is_made_anew() {
     let (one, two) = (Client::new(Sqlite::open(&path).unwrap()), Client::new(Sqlite::open(&path).unwrap()));
     one.lock("before").acquire().await.unwrap().release().await.unwrap();
     fs::remove_dir_all(folder.path().join("locks.db-sessions")).unwrap();
-    tokio::time::sleep(Duration::from_millis(3)).await; // The engine looks once a millisecond.
+    tokio::time::sleep(Duration::from_millis(3)).await; // The engine checks its files once a millisecond.
     let held = one.lock("after").acquire().await.unwrap();
     assert!(two.lock("after").try_acquire().await.unwrap().is_none());
     held.release().await.unwrap();
@@ -267,7 +268,7 @@ async fn a_lock_that_is_lost_while_it_is_passed_on_is_not_handed_out() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("locks.db");
     let client = Client::new(Sqlite::open(&path).unwrap());
-    // All is done before this lease ends, on a machine that stands still for half a second.
+    // The lease is longer than the test, also on a machine that is suspended for half a second.
     let lock = client.lock("passed").ttl(Duration::from_millis(1_500)).pass_for(Duration::from_secs(60));
     let first = lock.acquire().await.unwrap();
     let next = tokio::spawn({
@@ -275,7 +276,7 @@ async fn a_lock_that_is_lost_while_it_is_passed_on_is_not_handed_out() {
         async move { lock.acquire().await }
     });
     tokio::task::yield_now().await;
-    drop(first); // Passed, and not received yet: this runtime has one thread, and keeps it.
+    drop(first); // Passed, and not received yet: this runtime has one thread, which goes on with this task.
     let operator = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async move {
@@ -286,7 +287,7 @@ async fn a_lock_that_is_lost_while_it_is_passed_on_is_not_handed_out() {
         });
     };
     std::thread::spawn(operator).join().unwrap();
-    // The keeper hears of it at its next renewal, or the lease ends.
+    // The next renewal of the keeper reports it, or the lease ends.
     std::thread::sleep(Duration::from_millis(1_600));
     let guard = next.await.unwrap().unwrap();
     assert!(guard.is_certain());

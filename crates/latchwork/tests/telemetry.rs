@@ -1,4 +1,5 @@
-//! What the core tells `metrics` and `tracing`, read back through both facades.
+//! The metrics, spans and events of the core, read back through `metrics` and `tracing`.
+#![allow(clippy::disallowed_methods, reason = "tests count their own time")]
 #![cfg(all(feature = "telemetry", feature = "memory"))]
 
 use std::collections::BTreeMap;

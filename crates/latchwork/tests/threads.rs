@@ -1,4 +1,4 @@
-//! A system without threads left. One test in a process of its own: the limit is the user's.
+//! A system that can start no threads. The test has a process of its own, because the limit applies to the user.
 #![cfg(feature = "sqlite")]
 
 use std::fs;

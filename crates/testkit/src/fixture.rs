@@ -27,9 +27,6 @@ pub trait Fixture: Send + Sync + Sized + 'static {
     /// The ways to reach and use it.
     const KINDS: &'static [Kind];
 
-    /// Its source, below `crates/latchwork/src/engines`.
-    const SOURCE: &'static str;
-
     /// A short lease, for cases that let it run out. What a case does under it is done before, also on a machine that stands
     /// still for half a second.
     const SHORT: Duration = Duration::from_secs(1);

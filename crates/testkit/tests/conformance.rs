@@ -59,7 +59,8 @@ fn main() {
         let written: BTreeSet<_> = CONTRACT
             .lines()
             .filter_map(|line| line.strip_prefix("//! | ")?.split(' ').next())
-            .filter(|id| id.starts_with(['C', 'V']))
+            // Clippy enforces C3: crates/latchwork/clippy.toml.
+            .filter(|id| id.starts_with(['C', 'V']) && *id != "C3")
             .collect();
         (written == rules && !rules.is_empty())
             .then_some(())

@@ -7,9 +7,13 @@ use std::time::Instant;
 use crate::binaries::Binary;
 use crate::report::{Failure, Report};
 
-/// Engines that can be compiled in alone.
-const ENGINES: [&str; 8] =
-    ["memory", "sqlite", "etcd", "memcached", "mysql", "postgres", "redis", "zookeeper"];
+/// Engines that can be compiled in alone: the features that `all-engines` turns on.
+fn engines() -> impl Iterator<Item = &'static str> {
+    let manifest = include_str!("../../latchwork/Cargo.toml");
+    let list = manifest.split_once("\nall-engines = [").and_then(|(_, rest)| rest.split_once(']'));
+    let (list, _) = list.expect("latchwork has a feature for all engines");
+    list.split(',').map(|engine| engine.trim().trim_matches('"')).filter(|engine| !engine.is_empty())
+}
 
 pub(crate) fn formatting(report: &Report) {
     cargo(report, "formatting", &["fmt --all --check"]);
@@ -20,10 +24,10 @@ pub(crate) fn clippy(report: &Report) {
 }
 
 pub(crate) fn clippy_of_each_engine_alone(report: &Report) {
-    let clippy = |engine| {
+    let clippy = |engine: &str| {
         format!("clippy --quiet -p latchwork --no-default-features --features {engine} -- -D warnings")
     };
-    let commands: Vec<_> = ENGINES.iter().map(clippy).collect();
+    let commands: Vec<_> = engines().map(clippy).collect();
     cargo(report, "clippy, each engine alone", &commands.iter().map(String::as_str).collect::<Vec<_>>());
 }
 
@@ -107,6 +111,12 @@ fn passed_in(printed: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn the_engines_are_read_from_the_manifest() {
+        let engines: Vec<_> = super::engines().collect();
+        assert!(engines.contains(&"memory") && engines.contains(&"zookeeper"), "{engines:?}");
+    }
+
     #[test]
     fn passed_cases_are_counted() {
         assert_eq!(super::passed_in("test result: ok. 4 passed; 0 failed\nx\ntest result: ok. 2 passed;"), 6);

@@ -1,8 +1,8 @@
-//! A value with a version, for code without async.
+//! Cells, for code without async.
 
 use std::time::Duration;
 
-use super::driver::Driver;
+use super::runtime_thread::RuntimeThread;
 use crate::Result;
 use crate::engine::{CellState, Version, Written};
 
@@ -10,26 +10,26 @@ use crate::engine::{CellState, Version, Written};
 #[derive(Clone, Debug)]
 pub struct Cell {
     inner: crate::Cell,
-    driver: Driver,
+    thread: RuntimeThread,
 }
 
 impl Cell {
-    pub(super) fn new(inner: crate::Cell, driver: Driver) -> Self {
-        Self { inner, driver }
+    pub(super) fn new(inner: crate::Cell, thread: RuntimeThread) -> Self {
+        Self { inner, thread }
     }
 
-    /// The state of the cell, set or not. As [`Cell::get`](crate::Cell::get).
+    /// The state of the cell, as [`Cell::get`](crate::Cell::get).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn get(&self) -> Result<CellState> {
-        self.driver.block_on(self.inner.get())
+        self.thread.block_on(self.inner.get())
     }
 
-    /// Sets it to `value`, whatever it holds, as [`Cell::set`](crate::Cell::set).
+    /// Sets the cell to `value`, as [`Cell::set`](crate::Cell::set).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     ///
     /// # Examples
     /// ```
@@ -42,21 +42,21 @@ impl Cell {
     /// # Ok(()) }
     /// ```
     pub fn set(&self, value: impl Into<Vec<u8>>) -> Result<Version> {
-        self.driver.block_on(self.inner.set(value))
+        self.thread.block_on(self.inner.set(value))
     }
 
-    /// Deletes it, whatever it holds, and returns whether it was set, as [`Cell::delete`](crate::Cell::delete).
+    /// Deletes the value, and returns whether the cell was set, as [`Cell::delete`](crate::Cell::delete).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn delete(&self) -> Result<bool> {
-        self.driver.block_on(self.inner.delete())
+        self.thread.block_on(self.inner.delete())
     }
 
-    /// Sets it to `value` if its version is still `seen`, as [`Cell::set_if`](crate::Cell::set_if).
+    /// Sets the cell to `value` if its version is still `seen`, as [`Cell::set_if`](crate::Cell::set_if).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     ///
     /// # Examples
     /// ```
@@ -66,32 +66,32 @@ impl Cell {
     /// let config = latchwork::blocking::connect("memory:")?.cell("config");
     /// let Written::Done(first) = config.set_if(Version::ABSENT, "blue")? else { panic!("it was not set") };
     /// config.set("green")?;
-    /// assert_eq!(config.set_if(first, "red")?, Written::Changed, "somebody was faster");
+    /// assert_eq!(config.set_if(first, "red")?, Written::Changed, "another write came first");
     /// # Ok(()) }
     /// ```
     pub fn set_if(&self, seen: Version, value: impl Into<Vec<u8>>) -> Result<Written> {
-        self.driver.block_on(self.inner.set_if(seen, value))
+        self.thread.block_on(self.inner.set_if(seen, value))
     }
 
-    /// Deletes it if its version is still `seen`, as [`Cell::delete_if`](crate::Cell::delete_if).
+    /// Deletes the value if the version of the cell is still `seen`, as [`Cell::delete_if`](crate::Cell::delete_if).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn delete_if(&self, seen: Version) -> Result<Written> {
-        self.driver.block_on(self.inner.delete_if(seen))
+        self.thread.block_on(self.inner.delete_if(seen))
     }
 
-    /// Sets it to what `change` makes of the value that is there, as [`Cell::update`](crate::Cell::update).
+    /// Replaces the value with the result of `change`, as [`Cell::update`](crate::Cell::update).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn update(&self, change: impl FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<CellState> {
-        self.driver.block_on(self.inner.update(change))
+        self.thread.block_on(self.inner.update(change))
     }
 
-    /// Follows its states.
+    /// Follows the states of the cell, as [`Cell::watch`](crate::Cell::watch).
     pub fn watch(&self) -> CellWatch {
-        CellWatch { inner: self.inner.watch(), driver: self.driver.clone() }
+        CellWatch { inner: self.inner.watch(), thread: self.thread.clone() }
     }
 }
 
@@ -99,16 +99,16 @@ impl Cell {
 #[derive(Debug)]
 pub struct CellWatch {
     inner: crate::CellWatch,
-    driver: Driver,
+    thread: RuntimeThread,
 }
 
 impl CellWatch {
-    /// The state of the cell, set or not: the first time at once, and then each time when it is another, as
-    /// [`CellWatch::next`](crate::CellWatch::next). `None`: this time passed without a change; [`Duration::MAX`]
-    /// waits for ever. The next call misses nothing.
+    /// The state of the cell, as [`CellWatch::next`](crate::CellWatch::next): the first call returns at once, every
+    /// later call after a change. `None` if `within` passed without a change; [`Duration::MAX`] waits for ever. The
+    /// next call misses no change.
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     ///
     /// # Examples
     /// ```
@@ -117,15 +117,15 @@ impl CellWatch {
     ///
     /// let cell = latchwork::blocking::connect("memory:")?.cell("config");
     /// let mut states = cell.watch();
-    /// let Some(now) = states.next(Duration::from_secs(5)) else { panic!("the first comes at once") };
+    /// let Some(now) = states.next(Duration::from_secs(5)) else { panic!("the first state comes at once") };
     /// assert!(!now?.is_set(), "not set yet");
     /// assert!(states.next(Duration::from_millis(1)).is_none(), "no change");
     /// cell.set("blue")?;
-    /// let Some(now) = states.next(Duration::MAX) else { panic!("for ever is long") };
+    /// let Some(now) = states.next(Duration::MAX) else { panic!("there is no limit") };
     /// assert_eq!(now?.text()?, Some("blue"));
     /// # Ok(()) }
     /// ```
     pub fn next(&mut self, within: Duration) -> Option<Result<CellState>> {
-        self.driver.block_on(async { tokio::time::timeout(within, self.inner.next()).await.ok() })
+        self.thread.block_on(async { tokio::time::timeout(within, self.inner.next()).await.ok() })
     }
 }

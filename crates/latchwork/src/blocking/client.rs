@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::driver::Driver;
+use super::runtime_thread::RuntimeThread;
 use super::{Cell, Election, Lock, MultiLock, RwLock, StripedLock};
 use crate::engine::{Engine, Filter, LockState, Revoke, Revoked};
 use crate::{Guarantees, Result};
@@ -11,31 +11,32 @@ use crate::{Guarantees, Result};
 #[derive(Clone)]
 pub struct Client {
     inner: crate::Client,
-    driver: Driver,
+    thread: RuntimeThread,
 }
 
 /// Opens a client by URL, as [`latchwork::connect`](crate::connect) does.
 ///
 /// # Errors
-/// As there, and [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if no thread can be started.
+/// Those of the async function, and [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if no thread can be
+/// started.
 pub fn connect(url: &str) -> Result<Client> {
-    let driver = Driver::of_this_process()?;
-    let inner = driver.block_on(crate::connect(url))?;
-    Ok(Client { inner, driver })
+    let thread = RuntimeThread::of_this_process()?;
+    let inner = thread.block_on(crate::connect(url))?;
+    Ok(Client { inner, thread })
 }
 
 impl Client {
-    /// A client around an engine.
+    /// A client of an engine, as [`Client::new`](crate::Client::new).
     ///
     /// # Errors
     /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if no thread can be started.
     pub fn new(engine: impl Engine) -> Result<Self> {
-        let driver = Driver::of_this_process()?;
+        let thread = RuntimeThread::of_this_process()?;
         let inner = {
-            let _inside = driver.enter();
+            let _inside = thread.enter();
             crate::Client::new(engine)
         };
-        Ok(Self { inner, driver })
+        Ok(Self { inner, thread })
     }
 
     /// As [`Client::with_note`](crate::Client::with_note).
@@ -56,76 +57,76 @@ impl Client {
         self
     }
 
-    /// Describes a lock; nothing is sent before it is acquired.
+    /// Describes a lock. Nothing is sent before it is acquired.
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
-        Lock::new(self.inner.lock(name), self.driver.clone())
+        Lock::new(self.inner.lock(name), self.thread.clone())
     }
 
     /// As [`Client::rw_lock`](crate::Client::rw_lock).
     pub fn rw_lock(&self, name: impl AsRef<str>) -> RwLock {
-        RwLock::new(self.inner.rw_lock(name), self.driver.clone())
+        RwLock::new(self.inner.rw_lock(name), self.thread.clone())
     }
 
     /// As [`Client::semaphore`](crate::Client::semaphore).
     pub fn semaphore(&self, name: impl AsRef<str>, permits: u32) -> Lock {
-        Lock::new(self.inner.semaphore(name, permits), self.driver.clone())
+        Lock::new(self.inner.semaphore(name, permits), self.thread.clone())
     }
 
     /// As [`Client::multi_lock`](crate::Client::multi_lock).
     pub fn multi_lock(&self, names: impl IntoIterator<Item = impl AsRef<str>>) -> MultiLock {
-        MultiLock::new(self.inner.multi_lock(names), self.driver.clone())
+        MultiLock::new(self.inner.multi_lock(names), self.thread.clone())
     }
 
     /// As [`Client::striped_lock`](crate::Client::striped_lock).
     pub fn striped_lock(&self, name: impl AsRef<str>, segments: u32) -> StripedLock {
-        StripedLock::new(self.inner.striped_lock(name, segments), self.driver.clone())
+        StripedLock::new(self.inner.striped_lock(name, segments), self.thread.clone())
     }
 
     /// As [`Client::cell`](crate::Client::cell).
     pub fn cell(&self, name: impl AsRef<str>) -> Cell {
-        Cell::new(self.inner.cell(name), self.driver.clone())
+        Cell::new(self.inner.cell(name), self.thread.clone())
     }
 
     /// As [`Client::election`](crate::Client::election).
     pub fn election(&self, name: impl AsRef<str>) -> Election {
-        Election::new(self.inner.election(name), self.driver.clone())
+        Election::new(self.inner.election(name), self.thread.clone())
     }
 
-    /// What the engine promises.
+    /// The promises of the engine.
     pub fn guarantees(&self) -> Guarantees {
         self.inner.guarantees()
     }
 
-    /// Who holds and who waits, as [`Client::inspect`](crate::Client::inspect).
+    /// The holders and waiters of the matching locks, as [`Client::inspect`](crate::Client::inspect).
     ///
     /// # Errors
-    /// What the engine says.
+    /// The errors of the engine.
     pub fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
-        self.driver.block_on(self.inner.inspect(filter))
+        self.thread.block_on(self.inner.inspect(filter))
     }
 
     /// Takes a lock away, as [`Client::revoke`](crate::Client::revoke).
     ///
     /// # Errors
-    /// What the engine says.
+    /// The errors of the engine.
     pub fn revoke(&self, state: &LockState, how: Revoke) -> Result<Revoked> {
-        self.driver.block_on(self.inner.revoke(state, how))
+        self.thread.block_on(self.inner.revoke(state, how))
     }
 
-    /// Takes a lock away, and says why, as [`Client::revoke_because`](crate::Client::revoke_because).
+    /// Takes a lock away, with a reason, as [`Client::revoke_because`](crate::Client::revoke_because).
     ///
     /// # Errors
-    /// What the engine says.
+    /// The errors of the engine.
     pub fn revoke_because(&self, state: &LockState, how: Revoke, reason: &str) -> Result<Revoked> {
-        self.driver.block_on(self.inner.revoke_because(state, how, reason))
+        self.thread.block_on(self.inner.revoke_because(state, how, reason))
     }
 
-    /// Waits until what goes on in the background is done, as [`Client::close`](crate::Client::close).
+    /// Waits until the background work is done, as [`Client::close`](crate::Client::close).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn close(&self) -> Result<()> {
-        self.driver.block_on(self.inner.close())
+        self.thread.block_on(self.inner.close())
     }
 }
 

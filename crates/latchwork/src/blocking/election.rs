@@ -1,36 +1,36 @@
-//! One leader at a time, for code without async.
+//! Leader election, for code without async.
 
 use std::time::Duration;
 
 use super::Leadership;
-use super::driver::Driver;
-use crate::wishes::wishes;
+use super::runtime_thread::RuntimeThread;
+use crate::forward_options::forward_options;
 use crate::{Leader, Result, Wait};
 
 /// As [`latchwork::Election`](crate::Election), with calls that block.
 #[derive(Clone, Debug)]
-#[must_use = "nobody is elected before `campaign`"]
+#[must_use = "there is no candidate before `campaign`"]
 pub struct Election {
     inner: crate::Election,
-    driver: Driver,
+    thread: RuntimeThread,
 }
 
 impl Election {
-    pub(super) fn new(inner: crate::Election, driver: Driver) -> Self {
-        Self { inner, driver }
+    pub(super) fn new(inner: crate::Election, thread: RuntimeThread) -> Self {
+        Self { inner, thread }
     }
 
-    wishes! {
+    forward_options! {
         ttl: Duration;
         wait: impl Into<Wait>;
         stop_margin: Duration;
         on_waiting: impl Fn(&crate::Waiting) + Send + Sync + 'static;
     }
 
-    /// Waits until this one leads, and tells everybody `value`, as [`Election::campaign`](crate::Election::campaign).
+    /// Waits until this candidate leads, and publishes `value`, as [`Election::campaign`](crate::Election::campaign).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     ///
     /// # Examples
     /// ```
@@ -43,21 +43,21 @@ impl Election {
     /// # Ok(()) }
     /// ```
     pub fn campaign(&self, value: impl Into<Vec<u8>>) -> Result<Leadership> {
-        let leading = self.driver.block_on(self.inner.campaign(value))?;
-        Ok(Leadership::new(leading, self.driver.clone()))
+        let leading = self.thread.block_on(self.inner.campaign(value))?;
+        Ok(Leadership::new(leading, self.thread.clone()))
     }
 
-    /// Who leads, as [`Election::leader`](crate::Election::leader).
+    /// The present leader, as [`Election::leader`](crate::Election::leader).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn leader(&self) -> Result<Option<Leader>> {
-        self.driver.block_on(self.inner.leader())
+        self.thread.block_on(self.inner.leader())
     }
 
-    /// Follows who leads.
+    /// Follows the leaders, as [`Election::observe`](crate::Election::observe).
     pub fn observe(&self) -> Observer {
-        Observer { inner: self.inner.observe(), driver: self.driver.clone() }
+        Observer { inner: self.inner.observe(), thread: self.thread.clone() }
     }
 }
 
@@ -65,15 +65,15 @@ impl Election {
 #[derive(Debug)]
 pub struct Observer {
     inner: crate::Observer,
-    driver: Driver,
+    thread: RuntimeThread,
 }
 
 impl Observer {
-    /// The latest leader that has said so, and then each that follows, as [`Observer::next`](crate::Observer::next); `None` if there
-    /// is no other within this time, [`Duration::MAX`] for ever. The next call misses nothing.
+    /// The latest leader, and then each that follows, as [`Observer::next`](crate::Observer::next). `None` if `within`
+    /// passed without another leader; [`Duration::MAX`] waits for ever. The next call misses no present leader.
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     ///
     /// # Examples
     /// ```
@@ -82,13 +82,13 @@ impl Observer {
     ///
     /// let election = latchwork::blocking::connect("memory:")?.election("main");
     /// let mut leaders = election.observe();
-    /// assert!(leaders.next(Duration::from_millis(1)).is_none(), "nobody leads");
+    /// assert!(leaders.next(Duration::from_millis(1)).is_none(), "there is no leader");
     /// let leading = election.campaign("one")?;
-    /// let Some(leader) = leaders.next(Duration::from_secs(5)) else { panic!("somebody leads") };
+    /// let Some(leader) = leaders.next(Duration::from_secs(5)) else { panic!("there is a leader") };
     /// assert_eq!(leader?.term, leading.term());
     /// # Ok(()) }
     /// ```
     pub fn next(&mut self, within: Duration) -> Option<Result<Leader>> {
-        self.driver.block_on(async { tokio::time::timeout(within, self.inner.next()).await.ok() })
+        self.thread.block_on(async { tokio::time::timeout(within, self.inner.next()).await.ok() })
     }
 }

@@ -3,24 +3,24 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-use super::driver::Driver;
-use super::kept::Kept;
+use super::drop_in_runtime::DropInRuntime;
+use super::runtime_thread::RuntimeThread;
 use crate::{Error, ErrorKind, Held, Loss, Result};
 
 /// As [`latchwork::Guard`](crate::Guard), with calls that block.
 #[must_use = "dropping a guard releases the lock"]
 #[derive(Debug)]
 pub struct Guard {
-    kept: Kept<crate::Guard>,
+    inner: DropInRuntime<crate::Guard>,
     held: Held,
 }
 
 impl Guard {
-    pub(super) fn new(inner: crate::Guard, driver: Driver) -> Self {
-        Self { held: inner.held(), kept: Kept::new(inner, driver) }
+    pub(super) fn new(inner: crate::Guard, thread: RuntimeThread) -> Self {
+        Self { held: inner.held(), inner: DropInRuntime::new(inner, thread) }
     }
 
-    /// Does `work` and gives the lock back.
+    /// Runs `work`, and releases the lock.
     pub(super) fn run<T, E: From<Error>>(self, work: impl FnOnce(Held) -> Result<T, E>) -> Result<T, E> {
         let done = work(self.held());
         match self.release() {
@@ -29,23 +29,23 @@ impl Guard {
         }
     }
 
-    /// A view to give to the work that this lock protects.
+    /// A view of the lock, for the work that it protects.
     pub fn held(&self) -> Held {
         self.held.clone()
     }
 
-    /// Waits for the loss of the lock, at most this long.
+    /// Waits for the loss of the lock, at most this long. A release is no loss.
     pub fn lost(&self, within: Duration) -> Option<Loss> {
-        self.kept.driver.block_on(async { tokio::time::timeout(within, self.held.lost()).await.ok() })
+        self.inner.thread.block_on(async { tokio::time::timeout(within, self.held.lost()).await.ok() })
     }
 
-    /// Gives the lock back, as [`Guard::release`](crate::Guard::release).
+    /// Releases the lock, as [`Guard::release`](crate::Guard::release).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn release(mut self) -> Result<()> {
-        match self.kept.take() {
-            Some(guard) => self.kept.driver.block_on(guard.release()),
+        match self.inner.take() {
+            Some(guard) => self.inner.thread.block_on(guard.release()),
             None => Ok(()),
         }
     }

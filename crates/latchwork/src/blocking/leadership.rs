@@ -1,12 +1,12 @@
-//! To lead, for code without async.
+//! A leadership, for code without async.
 
 use std::ops::Deref;
 
 use super::Guard;
-use super::driver::Driver;
+use super::runtime_thread::RuntimeThread;
 use crate::{Error, Held, Result};
 
-/// As [`latchwork::Leadership`](crate::Leadership), with calls that block. What its lock can be asked, it can be asked.
+/// As [`latchwork::Leadership`](crate::Leadership), with calls that block. Derefs to the guard of its lock.
 #[derive(Debug)]
 #[must_use = "a leader that is dropped resigns"]
 pub struct Leadership {
@@ -15,8 +15,8 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    pub(super) fn new(inner: crate::Leadership, driver: Driver) -> Self {
-        Self { term: inner.term(), guard: Guard::new(inner.into_guard(), driver) }
+    pub(super) fn new(inner: crate::Leadership, thread: RuntimeThread) -> Self {
+        Self { term: inner.term(), guard: Guard::new(inner.into_guard(), thread) }
     }
 
     /// As [`Leadership::term`](crate::Leadership::term).
@@ -24,10 +24,10 @@ impl Leadership {
         self.term
     }
 
-    /// Does `work` while it leads, as [`Lock::run`](super::Lock::run).
+    /// Runs `work` while it leads, as [`Lock::run`](super::Lock::run).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     ///
     /// # Examples
     /// ```
@@ -41,15 +41,15 @@ impl Leadership {
         self.guard.run(work)
     }
 
-    /// Lets the next one lead, as [`Leadership::resign`](crate::Leadership::resign).
+    /// Resigns, so that the next candidate leads, as [`Leadership::resign`](crate::Leadership::resign).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn resign(self) -> Result<()> {
         self.guard.release()
     }
 
-    /// The lock that makes it leader, for code that works with guards.
+    /// The lock of the election, for code that works with guards.
     pub fn into_guard(self) -> Guard {
         self.guard
     }

@@ -1,11 +1,11 @@
-//! A lock, described and not yet held, for code without async.
+//! A lock that is described, and not held yet, for code without async.
 
 use std::time::Duration;
 
 use super::Guard;
-use super::driver::Driver;
+use super::runtime_thread::RuntimeThread;
 use crate::engine::Lifetime;
-use crate::wishes::wishes;
+use crate::forward_options::forward_options;
 use crate::{Error, Held, Result};
 
 /// As [`latchwork::Lock`](crate::Lock), with calls that block.
@@ -13,15 +13,15 @@ use crate::{Error, Held, Result};
 #[must_use = "nothing is locked before `acquire` or `try_acquire`"]
 pub struct Lock {
     inner: crate::Lock,
-    driver: Driver,
+    thread: RuntimeThread,
 }
 
 impl Lock {
-    pub(super) fn new(inner: crate::Lock, driver: Driver) -> Self {
-        Self { inner, driver }
+    pub(super) fn new(inner: crate::Lock, thread: RuntimeThread) -> Self {
+        Self { inner, thread }
     }
 
-    wishes! {
+    forward_options! {
         all,
         hold_at_least: Duration;
         owner: impl AsRef<str>;
@@ -34,29 +34,30 @@ impl Lock {
         self
     }
 
-    /// Takes the lock if it is free, as [`Lock::try_acquire`](crate::Lock::try_acquire).
+    /// Acquires the lock if it is free, as [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn try_acquire(&self) -> Result<Option<Guard>> {
-        let guard = self.driver.block_on(self.inner.try_acquire())?;
-        Ok(guard.map(|guard| Guard::new(guard, self.driver.clone())))
+        let guard = self.thread.block_on(self.inner.try_acquire())?;
+        Ok(guard.map(|guard| Guard::new(guard, self.thread.clone())))
     }
 
-    /// Takes the lock, waiting for it as [`Lock::wait`] says, as [`Lock::acquire`](crate::Lock::acquire).
+    /// Acquires the lock, and waits for it up to the limit of [`Lock::wait`], as
+    /// [`Lock::acquire`](crate::Lock::acquire).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn acquire(&self) -> Result<Guard> {
-        let guard = self.driver.block_on(self.inner.acquire())?;
-        Ok(Guard::new(guard, self.driver.clone()))
+        let guard = self.thread.block_on(self.inner.acquire())?;
+        Ok(Guard::new(guard, self.thread.clone()))
     }
 
-    /// Does `work` while the lock is held. Nobody can stop a thread from outside: long work looks at
+    /// Runs `work` while the lock is held. A thread cannot be stopped from outside, so long work should check
     /// [`Held::is_certain`] from time to time.
     ///
     /// # Errors
-    /// The work's own error; else, converted into the work's error type, those of [`Lock::acquire`], and
+    /// The error of `work`. Otherwise, converted into the error type of `work`, the errors of [`Lock::acquire`], and
     /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost before its release.
     ///
     /// # Examples

@@ -1,8 +1,8 @@
-//! The same locks for code without async.
+//! Locks for code without async.
 //!
-//! Nothing here needs a runtime, and nothing minds one: a call blocks its thread, also a thread of somebody's runtime.
-//! What the engine and its timers need runs on one thread of this process, started by the first [`connect`]; a free
-//! lock is taken without a hop to it.
+//! No runtime is needed. A call blocks its thread, which may also be a thread of a runtime. The connections and
+//! timers of the engine run on one thread of this process, started by the first [`connect`]. A free lock is acquired
+//! without a switch to that thread.
 //!
 //! ```
 //! use std::time::Duration;
@@ -18,13 +18,13 @@
 
 mod cell;
 mod client;
-mod driver;
+mod drop_in_runtime;
 mod election;
 mod guard;
-mod kept;
 mod leadership;
 mod lock;
 mod multi_lock;
+mod runtime_thread;
 mod rw_lock;
 mod striped_lock;
 

@@ -1,11 +1,11 @@
-//! Several locks at once, for code without async.
+//! Several locks, acquired together, for code without async.
 
 use std::ops::Deref;
 use std::time::Duration;
 
-use super::driver::Driver;
-use super::kept::Kept;
-use crate::wishes::wishes;
+use super::drop_in_runtime::DropInRuntime;
+use super::runtime_thread::RuntimeThread;
+use crate::forward_options::forward_options;
 use crate::{Error, ErrorKind, LockName, Loss, MultiHeld, Result};
 
 /// As [`latchwork::MultiLock`](crate::MultiLock), with calls that block.
@@ -13,29 +13,29 @@ use crate::{Error, ErrorKind, LockName, Loss, MultiHeld, Result};
 #[must_use = "nothing is locked before `acquire` or `try_acquire`"]
 pub struct MultiLock {
     inner: crate::MultiLock,
-    driver: Driver,
+    thread: RuntimeThread,
 }
 
 impl MultiLock {
-    pub(super) fn new(inner: crate::MultiLock, driver: Driver) -> Self {
-        Self { inner, driver }
+    pub(super) fn new(inner: crate::MultiLock, thread: RuntimeThread) -> Self {
+        Self { inner, thread }
     }
 
-    wishes! { all, }
+    forward_options! { all, }
 
-    /// Takes all of them if all are free, as [`MultiLock::try_acquire`](crate::MultiLock::try_acquire).
+    /// Acquires all of them if all are free, as [`MultiLock::try_acquire`](crate::MultiLock::try_acquire).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn try_acquire(&self) -> Result<Option<MultiGuard>> {
-        let guard = self.driver.block_on(self.inner.try_acquire())?;
-        Ok(guard.map(|guard| MultiGuard::new(guard, self.driver.clone())))
+        let guard = self.thread.block_on(self.inner.try_acquire())?;
+        Ok(guard.map(|guard| MultiGuard::new(guard, self.thread.clone())))
     }
 
-    /// Takes all of them, as [`MultiLock::acquire`](crate::MultiLock::acquire).
+    /// Acquires all of them, as [`MultiLock::acquire`](crate::MultiLock::acquire).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     ///
     /// # Examples
     /// ```
@@ -47,14 +47,14 @@ impl MultiLock {
     /// # Ok(()) }
     /// ```
     pub fn acquire(&self) -> Result<MultiGuard> {
-        let guard = self.driver.block_on(self.inner.acquire())?;
-        Ok(MultiGuard::new(guard, self.driver.clone()))
+        let guard = self.thread.block_on(self.inner.acquire())?;
+        Ok(MultiGuard::new(guard, self.thread.clone()))
     }
 
-    /// Does `work` while all of them are held, as [`Lock::run`](super::Lock::run).
+    /// Runs `work` while all of them are held, as [`Lock::run`](super::Lock::run).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn run<T, E: From<Error>>(&self, work: impl FnOnce(MultiHeld) -> Result<T, E>) -> Result<T, E> {
         let guard = self.acquire()?;
         let done = work(guard.held());
@@ -69,32 +69,32 @@ impl MultiLock {
 #[must_use = "dropping a guard releases its locks"]
 #[derive(Debug)]
 pub struct MultiGuard {
-    kept: Kept<crate::MultiGuard>,
+    inner: DropInRuntime<crate::MultiGuard>,
     held: MultiHeld,
 }
 
 impl MultiGuard {
-    fn new(inner: crate::MultiGuard, driver: Driver) -> Self {
-        Self { held: inner.held(), kept: Kept::new(inner, driver) }
+    fn new(inner: crate::MultiGuard, thread: RuntimeThread) -> Self {
+        Self { held: inner.held(), inner: DropInRuntime::new(inner, thread) }
     }
 
-    /// A view to give to the work that these locks protect.
+    /// A view of the locks, for the work that they protect.
     pub fn held(&self) -> MultiHeld {
         self.held.clone()
     }
 
-    /// Waits for the loss of any of them, at most this long.
+    /// Waits for the loss of any of them, at most this long. A release is no loss.
     pub fn lost(&self, within: Duration) -> Option<(&LockName, Loss)> {
-        self.kept.driver.block_on(async { tokio::time::timeout(within, self.held.lost()).await.ok() })
+        self.inner.thread.block_on(async { tokio::time::timeout(within, self.held.lost()).await.ok() })
     }
 
-    /// Gives all of them back, as [`MultiGuard::release`](crate::MultiGuard::release).
+    /// Releases all of them, as [`MultiGuard::release`](crate::MultiGuard::release).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn release(mut self) -> Result<()> {
-        match self.kept.take() {
-            Some(guard) => self.kept.driver.block_on(guard.release()),
+        match self.inner.take() {
+            Some(guard) => self.inner.thread.block_on(guard.release()),
             None => Ok(()),
         }
     }

@@ -1,8 +1,8 @@
-//! One lock cut into segments, for code without async.
+//! A lock split into segments, for code without async.
 
-use super::driver::Driver;
+use super::runtime_thread::RuntimeThread;
 use super::{Guard, Lock};
-use crate::wishes::wishes;
+use crate::forward_options::forward_options;
 use crate::{Error, Held, Result};
 
 /// As [`latchwork::StripedLock`](crate::StripedLock), with calls that block.
@@ -10,15 +10,15 @@ use crate::{Error, Held, Result};
 #[must_use = "nothing is locked before a segment is acquired"]
 pub struct StripedLock {
     inner: crate::StripedLock,
-    driver: Driver,
+    thread: RuntimeThread,
 }
 
 impl StripedLock {
-    pub(super) fn new(inner: crate::StripedLock, driver: Driver) -> Self {
-        Self { inner, driver }
+    pub(super) fn new(inner: crate::StripedLock, thread: RuntimeThread) -> Self {
+        Self { inner, thread }
     }
 
-    wishes! { all, }
+    forward_options! { all, }
 
     /// As [`StripedLock::segment_of`](crate::StripedLock::segment_of).
     pub fn segment_of(&self, key: impl AsRef<[u8]>) -> u32 {
@@ -27,17 +27,17 @@ impl StripedLock {
 
     /// As [`StripedLock::segment`](crate::StripedLock::segment).
     pub fn segment(&self, number: u32) -> Lock {
-        Lock::new(self.inner.segment(number), self.driver.clone())
+        Lock::new(self.inner.segment(number), self.thread.clone())
     }
 
     /// As [`StripedLock::for_key`](crate::StripedLock::for_key).
     pub fn for_key(&self, key: impl AsRef<[u8]>) -> Lock {
-        Lock::new(self.inner.for_key(key), self.driver.clone())
+        Lock::new(self.inner.for_key(key), self.thread.clone())
     }
 
-    /// Whichever segment is free.
+    /// Any segment that is free.
     pub fn any(&self) -> AnySegment {
-        AnySegment { inner: self.inner.any(), driver: self.driver.clone() }
+        AnySegment { inner: self.inner.any(), thread: self.thread.clone() }
     }
 }
 
@@ -46,23 +46,23 @@ impl StripedLock {
 #[must_use = "nothing is locked before `acquire` or `try_acquire`"]
 pub struct AnySegment {
     inner: crate::AnySegment,
-    driver: Driver,
+    thread: RuntimeThread,
 }
 
 impl AnySegment {
-    /// Takes a segment that is free, as [`AnySegment::try_acquire`](crate::AnySegment::try_acquire).
+    /// Acquires a free segment, as [`AnySegment::try_acquire`](crate::AnySegment::try_acquire).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn try_acquire(&self) -> Result<Option<(u32, Guard)>> {
-        let had = self.driver.block_on(self.inner.try_acquire())?;
-        Ok(had.map(|(number, guard)| (number, Guard::new(guard, self.driver.clone()))))
+        let acquired = self.thread.block_on(self.inner.try_acquire())?;
+        Ok(acquired.map(|(number, guard)| (number, Guard::new(guard, self.thread.clone()))))
     }
 
-    /// Takes a segment, as [`AnySegment::acquire`](crate::AnySegment::acquire).
+    /// Acquires a segment, and waits for one, as [`AnySegment::acquire`](crate::AnySegment::acquire).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     ///
     /// # Examples
     /// ```
@@ -73,14 +73,14 @@ impl AnySegment {
     /// # Ok(()) }
     /// ```
     pub fn acquire(&self) -> Result<(u32, Guard)> {
-        let (number, guard) = self.driver.block_on(self.inner.acquire())?;
-        Ok((number, Guard::new(guard, self.driver.clone())))
+        let (number, guard) = self.thread.block_on(self.inner.acquire())?;
+        Ok((number, Guard::new(guard, self.thread.clone())))
     }
 
-    /// Does `work` while a segment is held, as [`Lock::run`]; it is told which.
+    /// Runs `work` with the number of a segment while that segment is held, as [`Lock::run`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn run<T, E: From<Error>>(&self, work: impl FnOnce(u32, Held) -> Result<T, E>) -> Result<T, E> {
         let (number, guard) = self.acquire()?;
         guard.run(|held| work(number, held))

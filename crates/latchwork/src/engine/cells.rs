@@ -1,15 +1,15 @@
-//! The second, smaller contract: values with versions.
+//! The contract of cells: values with versions.
 //!
 //! # The contract
 //!
 //! | id | rule |
 //! |---|---|
-//! | V1 | `write_if` acts only if the cell's version is the one that was seen; of all that saw the same, one at most is done. |
-//! | V2 | Every write has a greater version than every earlier one of this cell, also if it was deleted in between. |
-//! | V3 | `read` is never older than a write that was answered before it was asked. |
-//! | V4 | `watch` misses no change since the version that was seen, may be dropped at any await, and may wake for nothing. |
-//! | V5 | Every error says whether the server may have acted. |
-//! | V6 | Where an engine has leaders, `read` is what the holder of the lock of this name tells ([`Claim::tells`](super::Claim::tells)), with the holder's token as its version; nothing, if nobody holds or the holder tells nothing. Nobody can write it. |
+//! | V1 | `write_if` acts only if the cell's version is still `seen`. Of all writes with the same `seen`, at most one is done. |
+//! | V2 | Every write has a greater version than all earlier writes of the same cell, also if the cell was deleted in between. |
+//! | V3 | `read` returns no state older than a write whose reply had arrived before the `read` was sent. |
+//! | V4 | `watch` misses no change since `seen`. It may be dropped at any await, and may return without a change. |
+//! | V5 | Every error says whether the server may have acted ([`Effect`](crate::Effect)). |
+//! | V6 | Where an engine has leaders, `read` returns the value that the holder of the lock of this name publishes ([`Claim::tells`](super::Claim::tells)), with the holder's token as its version. It is absent without a holder, or if the holder publishes nothing. It cannot be written. |
 
 use std::fmt;
 use std::future::Future;
@@ -20,23 +20,23 @@ use std::time::Duration;
 use super::Boxed;
 use crate::{Error, ErrorKind, LockName, Result};
 
-/// Which write of a cell this is. Greater than that of every earlier write of the same cell, also if the cell was deleted in
-/// between.
+/// The version of a write: greater than the versions of all earlier writes of the same cell, also if the cell was
+/// deleted in between.
 ///
-/// It may not fit a double: in JSON it is text.
+/// It may not fit a double, so it is text in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(u128);
 
 impl Version {
-    /// Of a cell that is not set.
+    /// The version of a cell that is not set.
     pub const ABSENT: Self = Self(0);
 
-    /// The version with this number, as read back from a server.
+    /// The version with this number, as stored on a server.
     pub const fn new(number: u128) -> Self {
         Self(number)
     }
 
-    /// The number to store and compare.
+    /// The number to store and to compare.
     pub const fn get(self) -> u128 {
         self.0
     }
@@ -55,7 +55,7 @@ impl FromStr for Version {
         let is_plain = text.bytes().all(|digit| digit.is_ascii_digit());
         text.parse().ok().filter(|_| is_plain).map(Self).ok_or_else(|| {
             let message = format!(
-                "{text:?} is no version; write the digits that `get` showed, or 0 for a cell that is not set"
+                "{text:?} is not a version; write the digits that `get` showed, or 0 for a cell that is not set"
             );
             Error::new(ErrorKind::Invalid, message)
         })
@@ -65,17 +65,17 @@ impl FromStr for Version {
 /// The state of a cell. A cell that is not set has a state as well: [`Version::ABSENT`] and no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellState {
-    /// The write that put it there; [`Version::ABSENT`] if it is not set.
+    /// The version of the newest write; [`Version::ABSENT`] if the cell is not set.
     pub version: Version,
-    /// The bytes; `None` if it is not set. An empty value is set.
+    /// The bytes; `None` if the cell is not set. An empty value is set.
     pub value: Option<Vec<u8>>,
 }
 
 impl CellState {
-    /// Of a cell that is not set.
+    /// The state of a cell that is not set.
     pub const ABSENT: Self = Self { version: Version::ABSENT, value: None };
 
-    /// Of a cell that was set to `value` by the write `version`.
+    /// The state after the write `version` set the cell to `value`.
     pub const fn new(version: Version, value: Vec<u8>) -> Self {
         Self { version, value: Some(value) }
     }
@@ -110,7 +110,7 @@ impl CellState {
     }
 }
 
-/// The text that was stored as these bytes.
+/// The bytes of a value as text.
 pub(crate) fn text_of(value: &[u8]) -> Result<&str> {
     std::str::from_utf8(value).map_err(|error| {
         let message = format!("the value is not UTF-8 text: {error}; read it as bytes");
@@ -118,21 +118,21 @@ pub(crate) fn text_of(value: &[u8]) -> Result<&str> {
     })
 }
 
-/// The answer to `write_if`.
+/// The result of `write_if`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// The cell has this version now; [`Version::ABSENT`] if it was deleted.
+    /// The cell has this version now: [`Version::ABSENT`] if it was deleted.
     Done(Version),
-    /// The cell is not what was seen, and was left as it is.
+    /// The cell has another version than `seen`, and was not changed.
     Changed,
 }
 
-/// Cells beside locks: what an engine must do for them, and nothing more. Names of cells are unrelated to those of locks.
+/// The cells of an engine. Names of cells and names of locks are unrelated.
 ///
 /// The [module documentation](self) states the rules V1 to V6.
 pub trait Cells: Send + Sync + 'static {
-    /// How long the core waits for `watch` before it looks all the same, at a cell that has not changed for so long.
-    fn look_in(&self, unchanged_for: Duration) -> Duration;
+    /// The time that the core waits for `watch` before it polls a cell that has not changed for this long.
+    fn poll_interval(&self, unchanged_for: Duration) -> Duration;
 
     /// The state of the cell; [`CellState::ABSENT`] if it is not set.
     ///
@@ -140,8 +140,8 @@ pub trait Cells: Send + Sync + 'static {
     /// V3, V5.
     fn read(&self, name: &LockName) -> impl Future<Output = Result<CellState>> + Send;
 
-    /// Whether the cell is another than `seen`. Where nobody is told of changes, watchers ask this again and again: there it
-    /// fetches no value.
+    /// Whether the cell has another version than `seen`. Where the server announces no changes, watchers poll with this
+    /// call, which then fetches no value.
     ///
     /// # Contract
     /// V3, V5.
@@ -158,14 +158,15 @@ pub trait Cells: Send + Sync + 'static {
         value: Option<&[u8]>,
     ) -> impl Future<Output = Result<Written>> + Send;
 
-    /// Waits until the cell may be another than `seen`. Never ends on an engine that tells nobody of changes.
+    /// Waits until the cell may have another version than `seen`. Pending for ever on an engine whose server announces
+    /// no changes.
     ///
     /// # Contract
-    /// V4. An error says that listening cannot be restored now.
+    /// V4. An error means that the subscription cannot be restored now.
     fn watch(&self, name: &LockName, seen: Version) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// The cells of an engine, whatever it is.
+/// The cells of any engine.
 #[derive(Clone)]
 pub struct SharedCells {
     pub(crate) values: Arc<dyn ErasedCells>,
@@ -178,13 +179,13 @@ impl SharedCells {
         Self { values: Arc::new(cells), leaders: None }
     }
 
-    /// And on what holders of locks tell, if the engine keeps that with their claims (V6). Without it, elections keep it in a
-    /// cell of the same name.
+    /// Adds the values that holders of locks publish, if the engine stores those with their claims (V6). Without them,
+    /// elections use a cell of the same name.
     pub fn with_leaders(self, leaders: impl Cells) -> Self {
         Self { leaders: Some(Arc::new(leaders)), ..self }
     }
 
-    /// Whether the engine keeps what holders tell with their claims.
+    /// Whether the engine stores the values of holders with their claims.
     pub fn has_leaders(&self) -> bool {
         self.leaders.is_some()
     }
@@ -192,7 +193,7 @@ impl SharedCells {
 
 /// The boxed twin of [`Cells`].
 pub(crate) trait ErasedCells: Send + Sync {
-    fn look_in(&self, unchanged_for: Duration) -> Duration;
+    fn poll_interval(&self, unchanged_for: Duration) -> Duration;
     fn read(self: Arc<Self>, name: LockName) -> Boxed<Result<CellState>>;
     fn has_changed(self: Arc<Self>, name: LockName, seen: Version) -> Boxed<Result<bool>>;
     fn write_if(
@@ -205,8 +206,8 @@ pub(crate) trait ErasedCells: Send + Sync {
 }
 
 impl<C: Cells> ErasedCells for C {
-    fn look_in(&self, unchanged_for: Duration) -> Duration {
-        Cells::look_in(self, unchanged_for)
+    fn poll_interval(&self, unchanged_for: Duration) -> Duration {
+        Cells::poll_interval(self, unchanged_for)
     }
     fn read(self: Arc<Self>, name: LockName) -> Boxed<Result<CellState>> {
         Box::pin(async move { Cells::read(&*self, &name).await })

@@ -1,6 +1,6 @@
-//! The boxed twin of [`Engine`], so that a [`Client`](crate::Client) is one type whatever its engine.
+//! The boxed twin of [`Engine`], so that a [`Client`](crate::Client) is one type for all engines.
 //!
-//! Its futures own their arguments: the shield moves an unfinished one to a background task when the caller is gone.
+//! Its futures own their arguments: the shield moves an unfinished one to a background task when the caller is dropped.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,13 +16,13 @@ use crate::{Guarantees, Result};
 pub(crate) type SharedEngine = Arc<dyn ErasedEngine>;
 pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A [`Verdict`] that is as small as its most frequent kind: it goes through many hands.
-pub(crate) enum Answer {
+/// A [`Verdict`] with a boxed `Busy`. It is moved through many functions, and most often it is `Granted`.
+pub(crate) enum BoxedVerdict {
     Granted(Grant),
     Busy(Box<Busy>),
 }
 
-impl From<Verdict> for Answer {
+impl From<Verdict> for BoxedVerdict {
     fn from(verdict: Verdict) -> Self {
         match verdict {
             Verdict::Granted(grant) => Self::Granted(grant),
@@ -35,7 +35,7 @@ pub(crate) trait ErasedEngine: Send + Sync + 'static {
     fn guarantees(&self) -> Guarantees;
     fn clock(&self) -> Clock;
     fn fork(self: Arc<Self>) -> Boxed<Result<SharedEngine>>;
-    fn claim(self: Arc<Self>, claim: Arc<Claim>) -> Boxed<Result<Answer>>;
+    fn claim(self: Arc<Self>, claim: Arc<Claim>) -> Boxed<Result<BoxedVerdict>>;
     fn wait(self: Arc<Self>, claim: Arc<Claim>, busy: Busy) -> Boxed<Result<Wake>>;
     fn renew(self: Arc<Self>, claims: Vec<Arc<Claim>>) -> Boxed<Vec<Result<Renewal>>>;
     fn lost_hints(self: Arc<Self>) -> Boxed<Vec<ClaimId>>;
@@ -55,8 +55,8 @@ impl<E: Engine> ErasedEngine for E {
     fn fork(self: Arc<Self>) -> Boxed<Result<SharedEngine>> {
         Box::pin(async move { Ok(Arc::new(Engine::fork(&*self).await?) as SharedEngine) })
     }
-    fn claim(self: Arc<Self>, claim: Arc<Claim>) -> Boxed<Result<Answer>> {
-        Box::pin(async move { Engine::claim(&*self, &claim).await.map(Answer::from) })
+    fn claim(self: Arc<Self>, claim: Arc<Claim>) -> Boxed<Result<BoxedVerdict>> {
+        Box::pin(async move { Engine::claim(&*self, &claim).await.map(BoxedVerdict::from) })
     }
     fn wait(self: Arc<Self>, claim: Arc<Claim>, busy: Busy) -> Boxed<Result<Wake>> {
         Box::pin(async move { Engine::wait(&*self, &claim, &busy).await })

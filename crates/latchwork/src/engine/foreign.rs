@@ -1,4 +1,4 @@
-//! Holders that another program wrote.
+//! Holders that were written by another program.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,28 +7,28 @@ use std::time::Duration;
 use super::{ClaimState, Revoke};
 use crate::{Error, ErrorKind, Result};
 
-/// A value, node, row or connection that stands where a claim would, and was not written by Latchwork. Each
-/// engine's page says how it tells one from the other. That is never guessed from an expiry.
+/// A value, node, row or connection in the place of a claim that was not written by Latchwork. The page of each engine
+/// says how it distinguishes the two. An expiry is no criterion.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Foreign {
-    /// Its type, in the words of the server: `string`, `list`, `node`, `row`, `connection`.
+    /// Its type, as the server names it: `string`, `list`, `node`, `row`, `connection`.
     pub kind: Cow<'static, str>,
-    /// How many bytes its value has, if it has one.
+    /// The length of its value in bytes, if it has one.
     pub length: Option<u64>,
-    /// The first bytes of its value, [`Foreign::HEAD`] at most.
+    /// The first bytes of its value, at most [`Foreign::HEAD`].
     pub head: Vec<u8>,
-    /// Whether it can be a lock at all. An engine never removes what cannot.
+    /// Whether it can be a lock. An engine never removes a value that cannot.
     pub is_lock: bool,
-    /// Whether it ends with its holder's session, too.
+    /// Whether the server also removes it when the session of its holder ends.
     pub ends_with_session: bool,
 }
 
 impl Foreign {
-    /// How many bytes of a value are shown.
+    /// The number of bytes of a value that are shown.
     pub const HEAD: usize = 32;
 
-    /// Something with a value.
+    /// A holder with a value.
     pub fn new(kind: impl Into<Cow<'static, str>>, value: &[u8]) -> Self {
         let head = value[..value.len().min(Self::HEAD)].to_vec();
         Self {
@@ -40,23 +40,23 @@ impl Foreign {
         }
     }
 
-    /// Something that has no value, only a name that it goes by.
+    /// A holder with a name and without a value.
     pub fn named(kind: impl Into<Cow<'static, str>>, name: &str) -> Self {
         Self { length: None, ..Self::new(kind, name.as_bytes()) }
     }
 
-    /// Something of a type that is no lock for any program.
+    /// A value of a type that no program uses for locks.
     pub fn not_a_lock(kind: impl Into<Cow<'static, str>>) -> Self {
         Self { kind: kind.into(), length: None, head: Vec::new(), is_lock: false, ends_with_session: false }
     }
 
-    /// If `ends_with_session`, the server removes it when its holder's session ends.
+    /// Sets whether the server removes it when the session of its holder ends.
     pub fn bound_to_session(self, ends_with_session: bool) -> Self {
         Self { ends_with_session, ..self }
     }
 }
 
-/// Omits the value: a reader of a log could release the lock with it.
+/// Omits the value, by which a reader of a log could release the lock.
 impl fmt::Debug for Foreign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Foreign")
@@ -66,7 +66,7 @@ impl fmt::Debug for Foreign {
     }
 }
 
-/// With the first bytes of the value, everything but printable ASCII escaped.
+/// Shows the first bytes of the value, with all but printable ASCII escaped.
 impl fmt::Display for Foreign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, head) = (self.kind.escape_debug(), self.head.escape_ascii());
@@ -83,12 +83,12 @@ impl fmt::Display for Foreign {
 }
 
 impl Revoke {
-    /// Whether this may be done to `holder`. An engine asks before it takes anything away, about what it found
-    /// there itself.
+    /// Checks whether `holder` may be revoked in this way. An engine passes each holder as it is stored now, before it
+    /// changes anything.
     ///
     /// # Errors
-    /// [`ErrorKind::Foreign`] if the holder is another program's, unless such holders were asked for and it can be
-    /// a lock.
+    /// [`ErrorKind::Foreign`] if the holder was written by another program, unless this is
+    /// [`Revoke::NowAlsoForeign`] and the holder can be a lock.
     pub fn check(self, holder: &ClaimState) -> Result<()> {
         let Some(foreign) = &holder.foreign else { return Ok(()) };
         let refuse = |message| Err(Error::new(ErrorKind::Foreign, message));
@@ -108,7 +108,7 @@ impl Revoke {
     }
 }
 
-/// When it ends by itself.
+/// How the holder ends if it is not revoked.
 fn ends(foreign: &Foreign, expires_in: Option<Duration>) -> String {
     match expires_in {
         Some(left) if !foreign.is_lock => format!("it expires in {left:.1?}"),
@@ -146,11 +146,11 @@ mod tests {
         assert_eq!(allowed(&holder), [true, true, true]);
         holder.foreign = Some(Box::new(Foreign::new("string", b"hello")));
         assert_eq!(allowed(&holder), [false, false, true]);
-        let refused = Revoke::Now.check(&holder).expect_err("nobody asked for it").to_string();
+        let refused = Revoke::Now.check(&holder).expect_err("foreign holders are not included").to_string();
         assert!(refused.contains("no lease") && refused.contains("hello"), "{refused}");
         assert!(!refused.contains("session"), "{refused}");
         holder.foreign = Some(Box::new(Foreign::named("connection", "psql").bound_to_session(true)));
-        let refused = Revoke::Now.check(&holder).expect_err("nobody asked for it").to_string();
+        let refused = Revoke::Now.check(&holder).expect_err("foreign holders are not included").to_string();
         assert!(
             refused.contains("gives it back or its session with the server ends: connection"),
             "{refused}"

@@ -1,4 +1,4 @@
-//! From a URL to a client. A plain value: nothing is registered globally.
+//! From a URL to a client.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,89 +7,41 @@ use super::EngineUrl;
 use crate::{Client, Error, ErrorKind, Guarantees, Result, engines};
 
 type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Client>> + Send + 'a>>;
-type Connect = for<'a> fn(&'a EngineUrl) -> Connecting<'a>;
 
-/// The engines that URLs can name.
+/// The engines by their URL schemes. A plain value: no state is global.
 #[derive(Clone, Debug)]
 pub struct Registry {
-    entries: Vec<Entry>,
+    entries: Vec<EngineEntry>,
 }
 
+/// An engine, and whether it is compiled in.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
-    schemes: &'static [&'static str],
-    feature: &'static str,
-    compiled: Option<Compiled>,
+pub(crate) struct EngineEntry {
+    pub(crate) schemes: &'static [&'static str],
+    pub(crate) feature: &'static str,
+    pub(crate) compiled: Option<CompiledEngine>,
 }
 
+/// How to use an engine that is compiled in.
 #[derive(Clone, Copy, Debug)]
-struct Compiled {
-    connect: Connect,
-    /// One for each way it can lock.
-    guarantees: fn() -> Vec<Guarantees>,
-}
-
-/// One line per engine: its URL schemes, its cargo feature, how to connect, and what each way to lock promises.
-macro_rules! engines {
-    ($([$($scheme:literal)*], $feature:literal, $url:ident => $connect:expr, [$($promises:expr),*];)*) => {
-        vec![$(Entry {
-            schemes: &[$($scheme),*],
-            feature: $feature,
-            #[cfg(feature = $feature)]
-            compiled: Some(Compiled {
-                connect: |$url| Box::pin($connect),
-                guarantees: || vec![$(($promises)()),*],
-            }),
-            #[cfg(not(feature = $feature))]
-            compiled: None,
-        },)*]
-    };
-}
-
-#[cfg(any(
-    feature = "etcd",
-    feature = "memcached",
-    feature = "memory",
-    feature = "redis",
-    feature = "sqlite",
-    feature = "zookeeper"
-))]
-async fn client<E: super::Engine>(connecting: impl Future<Output = Result<E>>) -> Result<Client> {
-    Ok(Client::new(connecting.await?))
+pub(crate) struct CompiledEngine {
+    pub(crate) connect: for<'a> fn(&'a EngineUrl) -> Connecting<'a>,
+    /// One for each way to lock.
+    pub(crate) guarantees: fn() -> Vec<Guarantees>,
 }
 
 impl Registry {
     /// The engines of this crate.
     pub fn builtin() -> Self {
-        Self {
-            entries: engines! {
-                ["memory"], "memory", url => client(engines::Memory::connect(url)), [engines::Memory::promises];
-                ["sqlite"], "sqlite", url => client(engines::Sqlite::connect(url)), [engines::Sqlite::promises];
-                ["etcd" "etcd+tls"], "etcd", url => client(engines::Etcd::connect(url)), [engines::Etcd::promises];
-                ["memcached" "memcached+tls"], "memcached", url => client(engines::Memcached::connect(url)),
-                    [engines::Memcached::promises];
-                ["mysql" "mysql+tls" "mariadb" "mariadb+tls"], "mysql", url => engines::mysql::client(url),
-                    [engines::Mysql::promises, engines::mysql::MysqlInsert::promises,
-                        engines::mysql::MysqlSession::promises];
-                ["postgres" "postgres+tls" "postgresql" "postgresql+tls"], "postgres", url => engines::postgres::client(url),
-                    [engines::Postgres::promises, engines::postgres::PostgresInsert::promises,
-                        engines::postgres::PostgresSession::promises];
-                ["redis" "rediss" "redis+unix"], "redis", url => engines::redis::client(url),
-                    [engines::Redis::promises, engines::redis::GetSet::promises];
-                ["redlock" "redlock+tls"], "redis", url => client(engines::redis::Redlock::connect(url)),
-                    [engines::redis::Redlock::promises];
-                ["zookeeper" "zookeeper+tls"], "zookeeper", url => client(engines::ZooKeeper::connect(url)),
-                    [engines::ZooKeeper::promises, engines::ZooKeeper::promises_of_single];
-            },
-        }
+        Self { entries: engines::all() }
     }
 
-    /// The schemes that can be connected to.
+    /// The URL schemes of the compiled engines.
     pub fn schemes(&self) -> impl Iterator<Item = &'static str> {
         self.entries.iter().filter(|entry| entry.compiled.is_some()).flat_map(|entry| entry.schemes).copied()
     }
 
-    /// What each compiled engine promises.
+    /// The guarantees of each compiled engine.
     pub fn guarantees(&self) -> Vec<Guarantees> {
         self.entries
             .iter()
@@ -98,11 +50,26 @@ impl Registry {
             .collect()
     }
 
-    /// Connects to the engine that `url` names.
+    /// Connects to the engine of `url`.
+    ///
+    /// # Guarantees
+    /// No lock is acquired, and no stored lock is changed.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a URL that cannot be read or a scheme nobody knows, [`ErrorKind::Unsupported`]
-    /// for an engine that was not compiled in, and whatever the engine says of its server.
+    /// [`ErrorKind::Invalid`] for an unknown scheme or option, [`ErrorKind::Unsupported`] for an engine that is not
+    /// compiled in, and the errors of connecting to the server.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time; no lock is taken.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> latchwork::Result<()> {
+    /// let client = latchwork::engine::Registry::builtin().connect(&"memory:".parse()?).await?;
+    /// assert_eq!(client.guarantees().engine, "memory");
+    /// # Ok(()) }
+    /// ```
     pub async fn connect(&self, url: &EngineUrl) -> Result<Client> {
         let scheme = url.scheme();
         let Some(entry) = self.entries.iter().find(|entry| entry.schemes.contains(&scheme)) else {
@@ -123,10 +90,16 @@ impl Registry {
     }
 }
 
-/// Opens a client by URL: `sqlite:`, `sqlite:/var/lib/app/locks.db`, `memory:`.
+/// Opens a client by URL: `sqlite:`, `redis://localhost`, `memory:`. The [front page](crate) lists all schemes.
+///
+/// # Guarantees
+/// As [`Registry::connect`].
+///
+/// # Cancel safety
+/// May be dropped at any time; no lock is taken.
 ///
 /// # Errors
-/// As [`Registry::connect`].
+/// [`ErrorKind::Invalid`] for a text that is not an engine URL, and the errors of [`Registry::connect`].
 ///
 /// # Examples
 /// ```
@@ -141,7 +114,7 @@ pub async fn connect(url: &str) -> Result<Client> {
     Registry::builtin().connect(&url.parse()?).await
 }
 
-/// The candidate a typing mistake away from `word`.
+/// The candidate closest to `word`, if it is only a typing mistake away.
 pub(super) fn closest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let near = candidates.map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate)).min()?;
     (near.0 <= 1 + word.len() / 4).then_some(near.1)

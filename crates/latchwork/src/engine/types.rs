@@ -1,4 +1,4 @@
-//! The words the core and an engine speak with each other.
+//! The types that the core and an engine exchange.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,23 +8,23 @@ use super::Foreign;
 use crate::clock::{self, Moment};
 use crate::{Error, ErrorKind, LockName, Loss, OwnerId, Result, Token};
 
-/// 128 random bits that name one claim. Drawn before the first byte is sent, so every verb can be repeated after a
-/// lost reply and `release` can always be sent blind.
+/// 128 random bits that name one claim. Drawn before the first request is sent, so that every verb can be repeated
+/// after a lost reply, and `release` can be sent without knowing whether the claim arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClaimId([u8; 16]);
 
 impl ClaimId {
-    /// Draws a new id from the operating system.
+    /// A new id from the operating system's random generator.
     pub fn random() -> Self {
         Self(clock::random_bytes())
     }
 
-    /// The same from a clock that may be simulated.
+    /// A new id from a clock that may be simulated.
     pub(crate) fn drawn(clock: clock::Clock) -> Self {
         Self(clock.random_bytes())
     }
 
-    /// The id with these bytes, as read back from a server.
+    /// The id with these bytes, as stored on a server.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
@@ -53,29 +53,29 @@ impl fmt::Debug for ClaimId {
 pub struct Claim {
     /// The lock.
     pub name: LockName,
-    /// This claim, and no other.
+    /// The id of this claim.
     pub id: ClaimId,
-    /// Who may hold beside it.
+    /// Which claims may hold beside this one.
     pub mode: Mode,
-    /// Who it is, across restarts: takes over from an exclusive holder with the same owner.
+    /// The identity of its holder across restarts. The claim takes over from an exclusive holder with the same owner.
     pub owner: Option<OwnerId>,
-    /// How long a holder that vanished may block others.
+    /// The time for which a holder that died may block others.
     pub ttl: Duration,
-    /// How long a place in the queue outlives the last `claim`. Zero: only try, never queue.
+    /// The time for which a place in the queue outlives the last `claim`. Zero: the claim only tries, and never queues.
     pub wait_lease: Duration,
-    /// What ends the claim when nobody releases it.
+    /// The event that ends the claim if it is not released.
     pub lifetime: Lifetime,
-    /// Whether its grant must have a token, where the engine gives one only when asked.
+    /// Whether its grant must have a token, on an engine that gives tokens on request only.
     pub fenced: bool,
-    /// Who holds, for people to read.
+    /// A description of its holder, for people.
     pub note: Note,
-    /// What everybody may read of its holder, on an engine that has leaders
+    /// The value that its holder publishes, on an engine that has leaders
     /// ([`SharedCells::with_leaders`](super::SharedCells::with_leaders)).
     pub tells: Option<Arc<[u8]>>,
 }
 
 impl Claim {
-    /// Whether this claim takes over from a holder of this id, mode and owner.
+    /// Whether this claim takes over from a holder with this id, mode and owner.
     pub fn takes_over(&self, id: ClaimId, mode: Mode, owner: Option<&OwnerId>) -> bool {
         self.owner.is_some()
             && self.owner.as_ref() == owner
@@ -83,7 +83,7 @@ impl Claim {
             && (mode, self.mode) == (Mode::Exclusive, Mode::Exclusive)
     }
 
-    /// When a lease that began or was renewed by `from` is over, if nothing gives it back.
+    /// The end of a lease that was granted or renewed at `from` at the latest, if it is not released.
     pub(crate) fn lease_over(&self, from: Moment) -> Moment {
         match self.lifetime {
             Lifetime::Lease => from.after(self.ttl),
@@ -91,7 +91,7 @@ impl Claim {
         }
     }
 
-    /// An exclusive claim with a fresh id that only tries.
+    /// An exclusive claim with a new id that only tries.
     pub fn new(name: LockName, ttl: Duration) -> Self {
         Self {
             name,
@@ -108,25 +108,25 @@ impl Claim {
     }
 }
 
-/// Who may hold a lock at the same time.
+/// Which claims may hold a lock at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// One holder, nobody beside it.
+    /// One holder, alone.
     Exclusive,
     /// Many readers beside each other.
     Read,
-    /// One writer, no reader beside it.
+    /// One writer, without readers.
     Write,
     /// At most `of` holders.
     Permit {
-        /// How many may hold at once.
+        /// The number of permits.
         of: u32,
     },
 }
 
 impl Mode {
-    /// The number of permits, if it is for one of them.
+    /// The number of permits, if this is [`Mode::Permit`].
     pub fn permits(self) -> Option<u32> {
         match self {
             Self::Permit { of } => Some(of),
@@ -134,11 +134,11 @@ impl Mode {
         }
     }
 
-    /// Everybody must name the same number of permits. An engine that has permits refuses a claim that names another than
-    /// `others`, who hold or wait.
+    /// Checks that all claims name the same number of permits. An engine with permits passes the modes of the holders
+    /// and waiters, and refuses a claim with another number.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`], naming both.
+    /// [`ErrorKind::Invalid`], naming both numbers.
     pub fn same_number(self, others: impl IntoIterator<Item = Self>) -> Result<()> {
         let Self::Permit { of } = self else { return Ok(()) };
         let differs = |other| match other {
@@ -157,76 +157,78 @@ impl Mode {
     }
 }
 
-/// What ends a claim that nobody releases.
+/// The event that ends a claim that is not released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lifetime {
-    /// The lease: `ttl` after the last renewal, or the end of the session if the engine sees that earlier.
+    /// The lease: `ttl` after the last renewal, or the end of the session if the engine notices that earlier.
     Lease,
-    /// Only the end of the session, as with `flock`: nobody has to renew. See
+    /// Only the end of the session, as with `flock`; no renewal is needed. See
     /// [`Guarantees::outlives_wrapper`](crate::Guarantees::outlives_wrapper).
     Session,
 }
 
-/// The answer to `claim`.
+/// The result of `claim`.
 #[derive(Clone, Debug)]
 pub enum Verdict {
     /// The lock is held by this claim.
     Granted(Grant),
-    /// Somebody else has it.
+    /// Another claim holds the lock.
     Busy(Busy),
 }
 
-/// The lock is held.
+/// A grant of the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Greater than every earlier grant's of this name; `None` if the engine has none.
+    /// Greater than the tokens of all earlier grants of this name; `None` if the engine has no tokens.
     pub token: Option<u64>,
-    /// Until when.
+    /// The end of the lease.
     pub valid: Valid,
 }
 
-/// How long a grant is valid, before the core takes off drift.
+/// The end of a lease, before the core subtracts the allowance for clock drift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Valid {
     /// Counted from before the request was sent (C4).
     For(Duration),
-    /// An instant on [`Engine::clock`](super::Engine::clock): for an engine that judges expiry on that very clock, or
-    /// that took the send time of its session's last acknowledged request itself. The core takes no drift off it.
-    /// [`Moment::NEVER`]: the kernel sees the end of the session, and nothing has to be renewed.
+    /// A moment on [`Engine::clock`](super::Engine::clock), for an engine that judges expiry on the same clock, or that
+    /// took the send time of the last acknowledged request of its session itself. The core subtracts no drift.
+    /// [`Moment::NEVER`]: the kernel notices the end of the session, and no renewal is needed.
     Until(Moment),
 }
 
-/// Somebody else holds the lock.
+/// The state of a lock that another claim holds.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Busy {
-    /// Who holds it, if the engine knows.
+    /// The holder, if the engine knows it.
     pub holder: Option<ClaimState>,
-    /// Claims ahead of this one, the holders included; `None` if it did not queue or the engine does not count.
+    /// The number of claims ahead of this one, including the holders; `None` if it did not queue, or the engine does
+    /// not count them.
     pub position: Option<u32>,
-    /// The newest token of this name, if the engine knows it. A pushed grant at or below it is old news.
+    /// The newest token of this name, if the engine knows it. A pushed grant at or below it is outdated.
     pub floor: Option<u64>,
-    /// The core repeats `claim` at the latest then; the repeated claim is also the waiter's heartbeat.
+    /// The core repeats `claim` after this time at the latest. The repeated claim is also the heartbeat of the waiter.
     pub again_in: Duration,
-    /// What `wait` needs to know of this answer.
+    /// Data for `wait`.
     pub mark: Mark,
-    /// Why the server grants no locks before `again_in` has passed, if it restarted and may have forgotten some.
+    /// The reason for which the server grants no locks until `again_in` has passed, if it restarted and may have
+    /// forgotten locks.
     pub quarantine: Option<Arc<str>>,
 }
 
 impl Busy {
-    /// An answer that names nobody.
+    /// A busy lock whose holder is not known.
     pub fn new(again_in: Duration) -> Self {
         Self { holder: None, position: None, floor: None, again_in, mark: Mark::default(), quarantine: None }
     }
 }
 
-/// An engine's own bytes, carried from `claim` to `wait`: the claim just ahead, the connection it was read on.
+/// Opaque bytes that an engine passes from `claim` to `wait`: the claim just ahead, the connection that it was read on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mark(pub Vec<u8>);
 
-/// Why `wait` ended.
+/// The result of `wait`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// Something changed: claim again.
@@ -235,38 +237,38 @@ pub enum Wake {
     Granted(Grant),
 }
 
-/// The answer to `renew`, for one claim.
+/// The result of `renew`, for one claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {
     /// Still held.
     Kept(Valid),
-    /// No longer held, and why.
+    /// No longer held, for this reason.
     Lost(Loss),
 }
 
-/// The answer to `release`.
+/// The result of `release`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Released {
-    /// The claim held the lock or stood in its queue, and no longer does.
+    /// The claim held the lock or waited for it, and was removed.
     Freed,
-    /// There was nothing of this claim.
+    /// The claim was not found.
     NotHeld,
-    /// There was nothing of this claim but the record that an operator had taken its lock away, and no longer
-    /// is. An engine that keeps this record for the claim's next renewal may answer `NotHeld`.
+    /// Only the record of a revocation of this claim was found, and was removed. An engine that keeps this record for
+    /// the claim's next renewal may return `NotHeld`.
     Revoked,
 }
 
-/// Which locks to look at.
+/// Selects locks by name.
 #[derive(Clone, Debug)]
 pub enum Filter {
     /// One lock.
     Name(LockName),
-    /// Every lock whose name starts so; empty means all.
+    /// Every lock whose name has this prefix. The empty prefix selects all locks.
     Prefix(String),
 }
 
 impl Filter {
-    /// Whether a lock of this name is asked for.
+    /// Whether a lock of this name is selected.
     pub fn matches(&self, name: &LockName) -> bool {
         match self {
             Self::Name(wanted) => wanted == name,
@@ -275,20 +277,20 @@ impl Filter {
     }
 }
 
-/// One lock, as the engine sees it.
+/// One lock, as the engine stores it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LockState {
     /// The lock.
     pub name: LockName,
-    /// Who holds it.
+    /// The holders.
     pub holders: Vec<ClaimState>,
-    /// Who waits, in queue order.
+    /// The waiters, in queue order.
     pub waiters: Vec<ClaimState>,
 }
 
 impl LockState {
-    /// A lock nobody holds or waits for.
+    /// A lock without holders and waiters.
     pub fn new(name: LockName) -> Self {
         Self { name, holders: Vec::new(), waiters: Vec::new() }
     }
@@ -298,32 +300,31 @@ impl LockState {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClaimState {
-    /// The claim.
+    /// The id of the claim.
     pub id: ClaimId,
-    /// The engine's own token, if it holds and the engine has tokens.
+    /// The token of the engine, for a holder on an engine with tokens.
     pub token: Option<u64>,
-    /// Its owner, if it named one.
+    /// Its owner, if it has one.
     pub owner: Option<OwnerId>,
-    /// Who it is, for people.
+    /// A description of its holder, for people.
     pub note: Note,
-    /// Since when, on the server's wall clock.
+    /// The time of the grant, or for a waiter of its arrival, on the server's wall clock.
     pub since: Option<SystemTime>,
-    /// How long the lease still runs; `None` for a waiter, a claim bound to its session, or a foreign holder
-    /// without an expiry.
+    /// The rest of the lease; `None` for a waiter, a claim bound to its session, or a foreign holder without an expiry.
     pub expires_in: Option<Duration>,
-    /// The type and length of the holder, if another program wrote it.
+    /// The type and length of a holder that another program wrote.
     pub foreign: Option<Box<Foreign>>,
-    /// The number of permits that the lock has, if this claim is for one of them.
+    /// The number of permits of the lock, if this claim is for one of them.
     pub permits: Option<u32>,
 }
 
 impl ClaimState {
-    /// The fencing token that its first guard got; each pass to another task of its client raised that by one.
+    /// The fencing token of its first guard. Each pass to another task of its client raises the token by one.
     pub fn first_token(&self) -> Option<Token> {
         self.token.map(|token| Token::new(token, 0))
     }
 
-    /// A claim of which nothing but the id is known.
+    /// A claim of which only the id is known.
     pub fn new(id: ClaimId) -> Self {
         Self {
             id,
@@ -338,42 +339,42 @@ impl ClaimState {
     }
 }
 
-/// How an operator takes a lock away.
+/// How a lock is taken away from its holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Revoke {
-    /// The holder's next renewal is refused; the lock frees when the lease ends. The holder is told in time. A
-    /// holder that is another program's is not touched.
+    /// The holder's next renewal is refused, and the lock is free when the lease ends. The holder learns of it in
+    /// time. A holder written by another program is left alone.
     AtLeaseEnd,
-    /// The lock is free at once; the holder learns of it at its next renewal. Refused if the holder is another
-    /// program's.
+    /// The lock is free at once, and the holder learns of it at its next renewal. Refused for a holder written by
+    /// another program.
     Now,
-    /// As [`Revoke::Now`], also if the holder is another program's.
+    /// As [`Revoke::Now`], also for a holder written by another program.
     NowAlsoForeign,
 }
 
 impl Revoke {
-    /// Whether the lock is to be free at once.
+    /// Whether the lock is free at once.
     pub const fn is_now(self) -> bool {
         matches!(self, Self::Now | Self::NowAlsoForeign)
     }
 
-    /// The word for it in JSON and in events.
+    /// The label in JSON and in events.
     pub const fn label(self) -> &'static str {
         if self.is_now() { "now" } else { "at_lease_end" }
     }
 }
 
-/// What `revoke` did.
+/// The result of `revoke`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revoked {
-    /// At least one of the named holders was still there.
+    /// At least one of the named holders still held the lock.
     Done,
-    /// The lock has moved on since it was inspected.
+    /// The holders have changed since the lock was inspected.
     NotHeld,
 }
 
-/// Who claims, for people to read: at most 256 bytes, no control characters.
+/// A description of a client, for people: at most 256 bytes, without control characters.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Note(Arc<str>);
 
@@ -381,7 +382,7 @@ impl Note {
     /// The longest note, in bytes.
     pub const MAX_BYTES: usize = 256;
 
-    /// Makes any text fit: control characters become spaces, and what is too long is cut.
+    /// Accepts any text: control characters become spaces, and a text that is too long is cut.
     pub fn new(text: &str) -> Self {
         let mut clean = String::with_capacity(text.len().min(Self::MAX_BYTES));
         for c in text.chars().map(|c| if c.is_control() { ' ' } else { c }) {
@@ -393,7 +394,7 @@ impl Note {
         Self(clean.into())
     }
 
-    /// This process: `pid 4242 on web1`, and what it says of itself.
+    /// A description of this process, followed by `text`: `pid 4242 on web1: text`.
     pub fn of_this_process(text: &str) -> Self {
         let host = nix::unistd::gethostname().unwrap_or_default();
         let (pid, host) = (std::process::id(), host.to_string_lossy());

@@ -1,6 +1,7 @@
-//! Engine URLs: `scheme://user:password@host,host/path?key=value`, and never a password on a screen.
+//! Engine URLs: `scheme://user:password@host,host/path?key=value`. Passwords are never printed.
 //!
-//! Hand-written because lock servers come in lists (`etcd://h1:2379,h2:2379`), which the generic URL parsers refuse.
+//! The parser is hand-written because a URL may list several servers (`etcd://h1:2379,h2:2379`), which generic URL
+//! parsers reject.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,7 +24,7 @@ pub struct EngineUrl {
 }
 
 impl EngineUrl {
-    /// What stands before the first colon.
+    /// The text before the first colon.
     pub fn scheme(&self) -> &str {
         &self.scheme
     }
@@ -38,20 +39,20 @@ impl EngineUrl {
         self.password.as_deref()
     }
 
-    /// The hosts with their ports, as written between commas; none after `scheme:` without `//`.
+    /// The hosts with their ports, as written between commas. Empty after `scheme:` without `//`.
     pub fn hosts(&self) -> impl Iterator<Item = &str> {
         self.hosts.iter().flat_map(|hosts| hosts.split(',')).filter(|host| !host.is_empty())
     }
 
-    /// What follows the hosts (or the colon), decoded.
+    /// The text after the hosts (or the colon), decoded.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Refuses every option but `known`, and every part this engine has no use for.
+    /// Rejects every option that is not in `known`.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`], naming the key and the closest known one.
+    /// [`ErrorKind::Invalid`], naming the option and the closest known one.
     pub fn expect_only(&self, known: &[&str]) -> Result<()> {
         let Some(key) = self.options.keys().find(|key| !known.contains(&key.as_str())) else { return Ok(()) };
         let hint = match (closest(key, known.iter().copied()), known) {
@@ -63,8 +64,8 @@ impl EngineUrl {
         Err(Error::new(ErrorKind::Invalid, format!("{scheme}: unknown URL option {key:?}; {hint}")))
     }
 
-    /// The URL of one of several hosts, counted from 1: the options `own` are this URL's own, `KEY.2=VALUE` is for the second
-    /// host only, and all others are for each.
+    /// The URL of one of several hosts, counted from 1. The options `own` belong to this URL, `KEY.2=VALUE` to the
+    /// second host only, and all others to each host.
     #[cfg(feature = "redis")]
     pub(crate) fn of_host(&self, number: usize, scheme: &str, host: &str, own: &[&str]) -> Self {
         let mut options = BTreeMap::new();
@@ -117,7 +118,7 @@ impl FromStr for EngineUrl {
             }
         };
         if path.contains('@') {
-            // A password with a slash in it would otherwise be taken for a path, and shown.
+            // A password that contains a slash would otherwise be parsed as a path, and printed.
             return Err(invalid(
                 "an @ behind the host; write / in a password as %2F, and @ in a path as %40",
             ));
@@ -155,7 +156,7 @@ impl FromStr for EngineUrl {
     }
 }
 
-/// The URL as it may be shown: password and option values are stars.
+/// The URL with the password and the values of options as stars.
 impl fmt::Display for EngineUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.scheme)?;

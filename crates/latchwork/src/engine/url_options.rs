@@ -1,6 +1,6 @@
-//! What engines read from their URLs in the same way.
+//! URL options that several engines have.
 #![cfg_attr(
-    not(all(feature = "postgres", feature = "redis")),
+    not(feature = "all-engines"),
     allow(dead_code, reason = "not every engine has every kind of option")
 )]
 
@@ -10,15 +10,15 @@ use std::time::Duration;
 use crate::engine::EngineUrl;
 use crate::{Error, ErrorKind, Result};
 
-/// How long a session lives without a sign of life, if the URL does not say.
+/// The default time for which a session lives without a heartbeat.
 pub(crate) const SESSION_TTL: Duration = Duration::from_secs(20);
 
-/// A mistake in the URL. `why` names the option, what it takes and never its value.
+/// An error about the URL. `why` names the option and its possible values, and never its value.
 pub(crate) fn invalid(url: &EngineUrl, why: String) -> Error {
     Error::new(ErrorKind::Invalid, format!("{}: {why}", url.scheme()))
 }
 
-/// `host`, `host:port`, `[::1]:port`.
+/// Splits `host`, `host:port` or `[::1]:port`.
 pub(crate) fn host_and_port(text: &str, usual: u16) -> Option<(String, u16)> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
@@ -31,7 +31,7 @@ pub(crate) fn host_and_port(text: &str, usual: u16) -> Option<(String, u16)> {
     Some((host.to_owned(), port))
 }
 
-/// The PEM file that an option names.
+/// Reads the PEM file of an option.
 pub(crate) fn pem(url: &EngineUrl, option: &str, path: &Path) -> Result<Vec<u8>> {
     let pem =
         std::fs::read(path).map_err(|error| invalid(url, format!("{option}={}: {error}", path.display())))?;
@@ -43,7 +43,7 @@ pub(crate) fn pem(url: &EngineUrl, option: &str, path: &Path) -> Result<Vec<u8>>
     Ok(pem)
 }
 
-/// One of a few words; the first is the default.
+/// An option whose value is one of these words. The first is the default.
 pub(crate) fn choice<T: Copy>(url: &EngineUrl, option: &str, words: &[(&str, T)]) -> Result<T> {
     let Some(value) = url.option(option) else { return Ok(words[0].1) };
     words.iter().find(|(word, _)| *word == value).map(|(_, choice)| *choice).ok_or_else(|| {
@@ -52,6 +52,7 @@ pub(crate) fn choice<T: Copy>(url: &EngineUrl, option: &str, words: &[(&str, T)]
     })
 }
 
+/// An option whose value is a positive number.
 pub(crate) fn number(url: &EngineUrl, option: &str) -> Result<Option<u32>> {
     let number = url.option(option).map(|text| text.parse().ok().filter(|number| *number > 0));
     number
@@ -59,7 +60,7 @@ pub(crate) fn number(url: &EngineUrl, option: &str) -> Result<Option<u32>> {
         .transpose()
 }
 
-/// `500ms`, `60s`, `5m`, `1h`.
+/// An option whose value is a duration: `500ms`, `60s`, `5m`, `1h`.
 pub(crate) fn span(url: &EngineUrl, option: &str) -> Result<Option<Duration>> {
     let Some(text) = url.option(option) else { return Ok(None) };
     let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
@@ -77,7 +78,7 @@ pub(crate) fn span(url: &EngineUrl, option: &str) -> Result<Option<Duration>> {
     }
 }
 
-/// `session-ttl=`.
+/// The option `session-ttl=`.
 pub(crate) fn session_ttl(url: &EngineUrl) -> Result<Duration> {
     let ttl = span(url, "session-ttl")?.unwrap_or(SESSION_TTL);
     match (Duration::from_millis(200)..=Duration::from_secs(60 * 60)).contains(&ttl) {
@@ -86,9 +87,10 @@ pub(crate) fn session_ttl(url: &EngineUrl) -> Result<Duration> {
     }
 }
 
-/// What the names of the tables begin with. It becomes part of statements, so it has nothing in it that means something there.
+/// The option `table=`, the prefix of table names. It becomes part of statements, so it must not contain characters
+/// with a meaning in SQL.
 pub(crate) fn table(url: &EngineUrl, usual: &str) -> Result<String> {
-    /// The longest that leaves room for `_claim` on every database.
+    /// Leaves room for `_claim` on every database.
     const LONGEST: usize = 50;
     let table = url.option("table").unwrap_or(usual);
     let is_name = |part: &str| {

@@ -1,9 +1,10 @@
-//! The one pure rule that says who may hold, for every engine that keeps its own queue.
+//! The rule by which claims may hold beside each other, for engines that keep their own queue. It is pure.
 
 use crate::engine::Mode;
 
-/// Who holds a lock right now. Walk the claims in queue order: count every holder, and every waiter that fits, until
-/// the first that does not. Nobody overtakes, so holders always stand before waiters.
+/// The present holders of a lock, by mode. Use: walk the claims in queue order; count every holder and every waiter
+/// that fits, and stop at the first waiter that does not. No claim overtakes another, so holders always stand before
+/// waiters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Admission {
     alone: u32,
@@ -12,7 +13,7 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    /// This claim holds.
+    /// Counts a holder.
     pub(crate) fn count(&mut self, mode: Mode) {
         match mode {
             Mode::Exclusive | Mode::Write => self.alone += 1,
@@ -21,12 +22,12 @@ impl Admission {
         }
     }
 
-    /// Nobody else fits, whatever it wants.
+    /// Whether no claim of any mode fits.
     pub(crate) fn is_full(&self) -> bool {
         self.alone > 0
     }
 
-    /// May this claim hold beside those counted so far?
+    /// Whether a claim of this mode may hold beside those counted.
     pub(crate) fn fits(&self, mode: Mode) -> bool {
         match mode {
             Mode::Exclusive | Mode::Write => self.alone + self.readers + self.permits == 0,
@@ -42,7 +43,7 @@ mod tests {
 
     const MODES: [Mode; 4] = [Mode::Exclusive, Mode::Read, Mode::Write, Mode::Permit { of: 2 }];
 
-    /// Every queue of up to five claims: whoever is admitted together may hold together.
+    /// For every queue of five claims: those that are admitted together may hold together.
     #[test]
     fn no_two_holders_that_exclude_each_other_are_ever_admitted() {
         for queue in 0..4_u32.pow(5) {

@@ -26,37 +26,37 @@ struct Channel {
 }
 
 impl CellSubscriptions {
-    /// A message arrived on this channel.
-    pub(super) fn tell(&self, channel: &str) {
+    /// Wakes the watchers of a channel on which a message arrived.
+    pub(super) fn notify(&self, channel: &str) {
         if let Some(channel) = lock_ignoring_poison(&self.channels).get(channel) {
             channel.bell.notify_waiters();
         }
     }
 
-    /// No more messages arrive: every watcher is woken.
-    pub(super) fn tell_all(&self) {
+    /// Wakes every watcher, because no more messages arrive.
+    pub(super) fn notify_all(&self) {
         lock_ignoring_poison(&self.channels).values().for_each(|channel| channel.bell.notify_waiters());
     }
 
-    /// Waits for the next message on `channel`. Returns at once if `look` finds a change after `listen` has
-    /// subscribed. The last watcher of a channel unsubscribes with `end`.
-    pub(super) async fn until_told<E: Future<Output = ()> + Send + 'static>(
+    /// Waits for the next message on `channel`. Returns at once if `has_changed` finds a change after `subscribe` is
+    /// done. The last watcher of a channel runs `unsubscribe`.
+    pub(super) async fn wait_for_message<E: Future<Output = ()> + Send + 'static>(
         self: &Arc<Self>,
         channel: &str,
-        listen: impl Future<Output = Result<()>>,
-        look: impl Future<Output = Result<bool>>,
-        end: impl FnOnce() -> E + Send + 'static,
+        subscribe: impl Future<Output = Result<()>>,
+        has_changed: impl Future<Output = Result<bool>>,
+        unsubscribe: impl FnOnce() -> E + Send + 'static,
     ) -> Result<()> {
-        let (watching, bell) = Watching::begin(self, channel, end);
-        let mut told = std::pin::pin!(bell.notified());
-        // Before the look, so that a message after it is noticed.
-        told.as_mut().enable();
+        let (watching, bell) = WatchGuard::new(self, channel, unsubscribe);
+        let mut message = std::pin::pin!(bell.notified());
+        // Enabled before `has_changed`, so that a later message is not missed.
+        message.as_mut().enable();
         {
             let _subscribing = self.subscribing.read().await;
-            listen.await?;
+            subscribe.await?;
         }
-        if !look.await? {
-            told.await;
+        if !has_changed.await? {
+            message.await;
         }
         drop(watching);
         Ok(())
@@ -68,15 +68,15 @@ impl CellSubscriptions {
 }
 
 /// A watcher. It may be dropped at any await; the last one unsubscribes in the background.
-struct Watching<E: Future<Output = ()> + Send + 'static, F: FnOnce() -> E + Send + 'static> {
+struct WatchGuard<E: Future<Output = ()> + Send + 'static, F: FnOnce() -> E + Send + 'static> {
     subscriptions: Arc<CellSubscriptions>,
     channel: String,
-    end: Option<F>,
+    unsubscribe: Option<F>,
     runtime: Handle,
 }
 
-impl<E: Future<Output = ()> + Send + 'static, F: FnOnce() -> E + Send + 'static> Watching<E, F> {
-    fn begin(subscriptions: &Arc<CellSubscriptions>, channel: &str, end: F) -> (Self, Arc<Notify>) {
+impl<E: Future<Output = ()> + Send + 'static, F: FnOnce() -> E + Send + 'static> WatchGuard<E, F> {
+    fn new(subscriptions: &Arc<CellSubscriptions>, channel: &str, unsubscribe: F) -> (Self, Arc<Notify>) {
         let bell = {
             let mut channels = lock_ignoring_poison(&subscriptions.channels);
             let watched = channels.entry(channel.to_owned()).or_default();
@@ -85,11 +85,11 @@ impl<E: Future<Output = ()> + Send + 'static, F: FnOnce() -> E + Send + 'static>
         };
         let (subscriptions, channel, runtime) =
             (subscriptions.clone(), channel.to_owned(), Handle::current());
-        (Self { subscriptions, channel, end: Some(end), runtime }, bell)
+        (Self { subscriptions, channel, unsubscribe: Some(unsubscribe), runtime }, bell)
     }
 
-    /// Whether nobody watches any more.
-    fn was_last(&self) -> bool {
+    /// Removes this watcher. Returns whether it was the last one of its channel.
+    fn remove_is_last(&self) -> bool {
         let mut channels = lock_ignoring_poison(&self.subscriptions.channels);
         let Some(watched) = channels.get_mut(&self.channel) else { return false };
         watched.watchers -= 1;
@@ -101,27 +101,25 @@ impl<E: Future<Output = ()> + Send + 'static, F: FnOnce() -> E + Send + 'static>
     }
 }
 
-impl<E: Future<Output = ()> + Send + 'static, F: FnOnce() -> E + Send + 'static> Drop for Watching<E, F> {
+impl<E: Future<Output = ()> + Send + 'static, F: FnOnce() -> E + Send + 'static> Drop for WatchGuard<E, F> {
     fn drop(&mut self) {
-        let Some(end) = self.end.take().filter(|_| self.was_last()) else { return };
+        let Some(unsubscribe) = self.unsubscribe.take().filter(|_| self.remove_is_last()) else { return };
         let (subscriptions, channel) = (self.subscriptions.clone(), std::mem::take(&mut self.channel));
         self.runtime.spawn(async move {
             let _unsubscribing = subscriptions.subscribing.write().await;
             if !subscriptions.is_watched(&channel) {
-                end().await;
+                unsubscribe().await;
             }
         });
     }
 }
 
-/// Lives in what drives the connection, and is dropped with it.
-#[cfg(feature = "postgres")]
-pub(super) struct SubscriptionsDriven(pub(super) Arc<CellSubscriptions>);
+/// Held by the task that drives the connection, and dropped with it.
+pub(super) struct WakesWatchersOnDrop(pub(super) Arc<CellSubscriptions>);
 
-#[cfg(feature = "postgres")]
-impl Drop for SubscriptionsDriven {
+impl Drop for WakesWatchersOnDrop {
     fn drop(&mut self) {
-        self.0.tell_all();
+        self.0.notify_all();
     }
 }
 
@@ -129,9 +127,9 @@ impl Drop for SubscriptionsDriven {
 mod tests {
     use super::*;
 
-    /// Whoever comes while the last one's leaving is under way listens after that, or keeps it from happening.
+    /// A watcher that arrives while the last one unsubscribes subscribes after that, or prevents it.
     #[tokio::test]
-    async fn who_comes_just_when_the_last_one_leaves_is_told() {
+    async fn a_watcher_that_arrives_while_the_last_one_unsubscribes_is_woken() {
         let subscriptions = Arc::<CellSubscriptions>::default();
         let speaks = Arc::<Mutex<bool>>::default();
         let watch = || {
@@ -145,7 +143,7 @@ mod tests {
                 *lock_ignoring_poison(&ends) = false;
             };
             let subscriptions = subscriptions.clone();
-            async move { subscriptions.until_told("a", listen, async { Ok(false) }, end).await }
+            async move { subscriptions.wait_for_message("a", listen, async { Ok(false) }, end).await }
         };
         for yields in 0..20 {
             let first = tokio::spawn(watch());
@@ -160,7 +158,7 @@ mod tests {
                 tokio::task::yield_now().await;
             }
             assert!(*lock_ignoring_poison(&speaks) && subscriptions.is_watched("a"), "deaf after {yields}");
-            subscriptions.tell("a");
+            subscriptions.notify("a");
             second.await.expect("no panic").expect("told");
             for _ in 0..20 {
                 tokio::task::yield_now().await;

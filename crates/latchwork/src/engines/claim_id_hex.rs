@@ -1,13 +1,13 @@
-//! Ids of claims as servers keep them: 32 hexadecimal digits.
+//! Claim ids as servers store them: 32 lowercase hexadecimal digits.
 
 use crate::engine::ClaimId;
 
-/// Digits of an id.
-pub(super) const ID: usize = 32;
+/// The number of digits of an id.
+pub(super) const ID_DIGITS: usize = 32;
 
-/// The digits of an id.
-pub(super) fn digits(id: ClaimId) -> [u8; ID] {
-    let mut digits = [0; ID];
+/// An id as digits.
+pub(super) fn encode_id(id: ClaimId) -> [u8; ID_DIGITS] {
+    let mut digits = [0; ID_DIGITS];
     for (pair, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(id.as_bytes()) {
         *pair = PAIRS[usize::from(*byte)];
     }
@@ -24,19 +24,19 @@ static PAIRS: [[u8; 2]; 256] = {
     pairs
 };
 
-/// The id that these digits stand for.
+/// The id with these digits; `None` for anything else.
 pub(super) fn parse_id(digits: &[u8]) -> Option<ClaimId> {
-    let digits: &[u8; ID] = digits.try_into().ok()?;
+    let digits: &[u8; ID_DIGITS] = digits.try_into().ok()?;
     let value = |digit: u8| (digit as char).to_digit(16).filter(|_| !digit.is_ascii_uppercase());
-    let mut bytes = [0; ID / 2];
+    let mut bytes = [0; ID_DIGITS / 2];
     for (byte, pair) in bytes.iter_mut().zip(digits.as_chunks::<2>().0) {
         *byte = (value(pair[0])? * 16 + value(pair[1])?) as u8;
     }
     Some(ClaimId::from_bytes(bytes))
 }
 
-/// The same id for the same value of a client of another kind, for an operator to name it by.
-pub(super) fn stranger_id(value: &[u8]) -> ClaimId {
+/// An id for the value of a client of another kind, by which an operator can name it. Equal values have equal ids.
+pub(super) fn foreign_id(value: &[u8]) -> ClaimId {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let half = |salt: u8| {
         let mut hasher = DefaultHasher::new();
@@ -56,10 +56,10 @@ mod tests {
     #[test]
     fn an_id_is_its_digits() {
         let id = ClaimId::random();
-        assert_eq!(digits(id).as_slice(), id.to_string().as_bytes());
-        assert_eq!(parse_id(&digits(id)), Some(id));
-        for strange in ["", "0123", &"g".repeat(32), &"A".repeat(32), &"0".repeat(33), &"é".repeat(16)] {
-            assert_eq!(parse_id(strange.as_bytes()), None);
+        assert_eq!(encode_id(id).as_slice(), id.to_string().as_bytes());
+        assert_eq!(parse_id(&encode_id(id)), Some(id));
+        for malformed in ["", "0123", &"g".repeat(32), &"A".repeat(32), &"0".repeat(33), &"é".repeat(16)] {
+            assert_eq!(parse_id(malformed.as_bytes()), None);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whether a connection is closed. Shared by its users and the task that drives it.
+//! Whether a connection is closed: shared by its users and the task that drives it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ pub(super) struct CloseFlag {
 pub(super) struct ClosesOnDrop(pub(super) Arc<CloseFlag>);
 
 impl CloseFlag {
-    /// For a connection that delivers notifications to these waiters.
+    /// The flag of an open connection that delivers notifications to these waiters.
     pub(super) fn new(waiters: &Arc<WaiterTable>) -> Arc<Self> {
         Arc::new(Self { closed: AtomicBool::new(false), waiters: waiters.clone() })
     }
@@ -24,7 +24,7 @@ impl CloseFlag {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// A notification may have been lost with the connection, so every waiter asks the server.
+    /// Closes the connection. Every waiter claims again, because a notification may have been lost with it.
     pub(super) fn close(&self) {
         if !self.closed.swap(true, Ordering::AcqRel) {
             self.waiters.recheck_all();

@@ -1,4 +1,4 @@
-//! Claims that may be lost, by what the server pushed. The keeper looks into them.
+//! Claims that may be lost, as pushed by the server. The keeper renews them at once.
 
 use std::sync::Mutex;
 
@@ -15,12 +15,13 @@ pub(super) struct LossHints {
 }
 
 impl LossHints {
+    /// Adds a claim that may be lost.
     pub(super) fn tell(&self, claim: ClaimId) {
         lock_ignoring_poison(&self.claims).push(claim);
         self.bell.notify_one();
     }
 
-    /// Waits for the next hint, and takes all that are there.
+    /// Waits for a hint, and takes all hints.
     pub(super) async fn take(&self) -> Vec<ClaimId> {
         loop {
             let claims = std::mem::take(&mut *lock_ignoring_poison(&self.claims));

@@ -1,4 +1,4 @@
-//! A server that forgets its locks when it restarts must grant none before the last of them has ended.
+//! After a restart, a server that forgot its locks must grant none until the last forgotten lease has ended.
 
 use std::time::Duration;
 
@@ -7,22 +7,23 @@ use crate::clock::{Clock, Moment};
 use crate::engine::url_options::{choice, span};
 use crate::engine::{Busy, ClaimId, ClaimState, EngineUrl, Note, Verdict};
 
-/// When a server that forgets on restart may grant again.
+/// The time at which a restarted server may grant locks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Quarantine {
-    /// Not before the longest ttl has passed, for a client that saw the restart itself.
+pub(super) enum QuarantinePolicy {
+    /// After the longest ttl, for a client that noticed the restart.
     Auto,
-    /// Not before the longest ttl has passed, for every client.
+    /// After the longest ttl, for every client.
     Strict,
-    /// At once.
+    /// Immediately.
     Off,
 }
 
-impl Quarantine {
-    /// What `quarantine=` says, and `max-ttl=`, the longest ttl: nobody can wait out leases without end.
+impl QuarantinePolicy {
+    /// The options `quarantine=` and `max-ttl=`. A longest ttl is needed, because an unlimited lease cannot be waited
+    /// out.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the option and what it takes.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the option and its values.
     pub(super) fn of(url: &EngineUrl) -> Result<(Self, Duration)> {
         let words = [("auto", Self::Auto), ("strict", Self::Strict), ("off", Self::Off)];
         let quarantine = choice(url, "quarantine", &words)?;
@@ -31,56 +32,56 @@ impl Quarantine {
     }
 }
 
-/// What a client knows of the lives of one server.
+/// Notices restarts of one server.
 #[derive(Default)]
-pub(super) struct Lives {
-    /// What tells the newest life that was met from every other.
-    newest: Option<String>,
-    /// Until when the server must not be asked for locks, because it may have forgotten some.
-    quarantined: Option<Moment>,
+pub(super) struct RestartTracker {
+    /// The identifier of the newest run of the server process.
+    run_id: Option<String>,
+    /// No claim is sent before this time, because the server may have forgotten locks.
+    quarantined_until: Option<Moment>,
 }
 
-impl Lives {
-    /// The server was met in this life, which has lasted for `uptime` at the least. `forgets`: whether what it was told in
-    /// an earlier one is lost.
-    pub(super) fn met(
+impl RestartTracker {
+    /// Records a connection to the server, whose process `run_id` has run for at least `uptime`. `forgets`: whether the
+    /// locks of an earlier run are lost.
+    pub(super) fn record_run(
         &mut self,
-        life: &str,
+        run_id: &str,
         uptime: Duration,
         forgets: bool,
-        (quarantine, max_ttl): (Quarantine, Duration),
+        (quarantine, max_ttl): (QuarantinePolicy, Duration),
     ) {
-        let was_restarted = self.newest.as_ref().is_some_and(|known| known != life);
-        self.newest = Some(life.to_owned());
+        let was_restarted = self.run_id.as_ref().is_some_and(|known| known != run_id);
+        self.run_id = Some(run_id.to_owned());
         let left = max_ttl.saturating_sub(uptime);
         let applies = match quarantine {
-            Quarantine::Off => false,
-            Quarantine::Strict => true,
-            Quarantine::Auto => was_restarted && forgets,
+            QuarantinePolicy::Off => false,
+            QuarantinePolicy::Strict => true,
+            QuarantinePolicy::Auto => was_restarted && forgets,
         };
         if applies && !left.is_zero() {
-            self.quarantined = Some(Clock::boottime().now().after(left));
+            self.quarantined_until = Some(Clock::boottime().now().after(left));
         }
     }
 
-    /// How long the server must not be asked for locks yet.
+    /// The rest of the quarantine; `None` if the server may grant locks.
     pub(super) fn quarantine(&mut self) -> Option<Duration> {
-        let (until, now) = (self.quarantined?, Clock::boottime().now());
+        let (until, now) = (self.quarantined_until?, Clock::boottime().now());
         if until <= now {
-            self.quarantined = None;
+            self.quarantined_until = None;
             return None;
         }
         Some(until.since(now))
     }
 }
 
-/// A server that may have forgotten locks is not asked for any.
+/// The verdict for a claim that is not sent, because the server may have forgotten locks.
 pub(super) fn quarantined(server: &str, left: Duration) -> Verdict {
-    waits_out(server, "it started less than max-ttl ago and may have forgotten who holds", left)
+    quarantined_because(server, "it started less than max-ttl ago and may have forgotten who holds", left)
 }
 
-/// The answer while no locks are granted.
-pub(super) fn waits_out(server: &str, why: &str, left: Duration) -> Verdict {
+/// The verdict for a claim during a quarantine.
+pub(super) fn quarantined_because(server: &str, why: &str, left: Duration) -> Verdict {
     let mut holder = ClaimState::new(ClaimId::from_bytes([0; 16]));
     holder.note = Note::new(&format!(
         "the quarantine of {server}: {why}; {:.0} s left (quarantine=off in the URL skips it)",

@@ -1,8 +1,4 @@
 //! Notifications from the server for the waiting claims of this client.
-#![cfg_attr(
-    not(feature = "redis"),
-    allow(dead_code, reason = "only Redis is shared with clients that tell nobody")
-)]
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,31 +7,31 @@ use std::sync::Mutex;
 use std::task::{Poll, Waker};
 
 use crate::engine::ClaimId;
-use crate::names::AsItIs;
+use crate::names::BuildIdentityHasher;
 use crate::poison::lock_ignoring_poison;
 
 /// Notification for one claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engines) enum Notification {
-    /// The lock was handed over, with this token.
+    /// The server granted the lock, with this token.
     Granted(u64),
-    /// Something changed, or may have: ask.
+    /// Something changed, or may have: claim again.
     Recheck,
 }
 
 /// The waiting claims of one client, each with its last notification.
 #[derive(Default)]
 pub(in crate::engines) struct WaiterTable {
-    /// The ids are random, so they need no hash function.
-    claims: Mutex<HashMap<ClaimId, Slot, AsItIs>>,
+    /// Ids are random and need no hash function.
+    claims: Mutex<HashMap<ClaimId, WaiterSlot, BuildIdentityHasher>>,
 }
 
 #[derive(Default)]
-struct Slot {
+struct WaiterSlot {
     notification: Option<Notification>,
-    reader: Option<Waker>,
-    /// How often in a row the lock had a holder that announces no release.
-    silent: u32,
+    waker: Option<Waker>,
+    /// The number of claims in a row that found a holder which announces no release.
+    silent_holders: u32,
     /// A key whose next change is a notification.
     watched: Option<Box<str>>,
 }
@@ -45,15 +41,15 @@ impl WaiterTable {
     /// overtake its reply. Returns whether `id` was in the table before: then this claim is a heartbeat.
     pub(in crate::engines) fn expect(&self, id: ClaimId) -> bool {
         match lock_ignoring_poison(&self.claims).entry(id) {
-            Entry::Occupied(slot) => slot.get().silent == 0,
+            Entry::Occupied(slot) => slot.get().silent_holders == 0,
             Entry::Vacant(slot) => {
-                slot.insert(Slot::default());
+                slot.insert(WaiterSlot::default());
                 false
             }
         }
     }
 
-    /// How many claims wait.
+    /// The number of waiting claims.
     pub(in crate::engines) fn waiting(&self) -> usize {
         lock_ignoring_poison(&self.claims).len()
     }
@@ -63,14 +59,14 @@ impl WaiterTable {
         lock_ignoring_poison(&self.claims).remove(&id);
     }
 
-    /// Counts how often in a row this claim found a holder that announces no release.
-    pub(in crate::engines) fn met(&self, id: ClaimId, is_silent: bool) -> u32 {
+    /// Counts the times in a row at which this claim found a holder that announces no release.
+    pub(in crate::engines) fn count_silent_holder(&self, id: ClaimId, is_silent: bool) -> u32 {
         match lock_ignoring_poison(&self.claims).entry(id) {
             Entry::Vacant(_) => 0,
             Entry::Occupied(mut slot) => {
-                let silent = &mut slot.get_mut().silent;
-                *silent = if is_silent { silent.saturating_add(1) } else { 0 };
-                *silent
+                let count = &mut slot.get_mut().silent_holders;
+                *count = if is_silent { count.saturating_add(1) } else { 0 };
+                *count
             }
         }
     }
@@ -82,33 +78,32 @@ impl WaiterTable {
         }
     }
 
-    /// A key was changed by a client that announces nothing: claims that watch it ask the server.
+    /// A client that announces no release changed a key: the claims that watch it claim again.
     pub(in crate::engines) fn changed(&self, key: &[u8]) {
         let watches =
-            |slot: &&mut Slot| slot.watched.as_ref().is_some_and(|watched| watched.as_bytes() == key);
-        let readers: Vec<_> = lock_ignoring_poison(&self.claims)
+            |slot: &&mut WaiterSlot| slot.watched.as_ref().is_some_and(|watched| watched.as_bytes() == key);
+        let wakers: Vec<_> = lock_ignoring_poison(&self.claims)
             .values_mut()
             .filter(watches)
             .filter_map(|slot| slot.deliver(Notification::Recheck))
             .collect();
-        readers.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Delivers a notification to `id`, if it waits.
     pub(in crate::engines) fn deliver(&self, id: ClaimId, notification: Notification) {
-        let reader =
+        let waker =
             lock_ignoring_poison(&self.claims).get_mut(&id).and_then(|slot| slot.deliver(notification));
-        reader.into_iter().for_each(Waker::wake);
+        waker.into_iter().for_each(Waker::wake);
     }
 
-    /// The connection that brings notifications is gone, and some may be lost with it: every waiter asks the
-    /// server.
+    /// Asks every waiter to claim again: the connection that delivers notifications is closed, and some may be lost.
     pub(in crate::engines) fn recheck_all(&self) {
-        let readers: Vec<_> = lock_ignoring_poison(&self.claims)
+        let wakers: Vec<_> = lock_ignoring_poison(&self.claims)
             .values_mut()
             .filter_map(|slot| slot.deliver(Notification::Recheck))
             .collect();
-        readers.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// The next notification for `id`. Cancel safe: a notification stays until it is returned.
@@ -119,7 +114,7 @@ impl WaiterTable {
             match slot.notification.take() {
                 Some(notification) => Poll::Ready(notification),
                 None => {
-                    slot.reader = Some(context.waker().clone());
+                    slot.waker = Some(context.waker().clone());
                     Poll::Pending
                 }
             }
@@ -128,14 +123,14 @@ impl WaiterTable {
     }
 }
 
-impl Slot {
+impl WaiterSlot {
     fn deliver(&mut self, notification: Notification) -> Option<Waker> {
-        // A grant is never overwritten by "look again", nor by an older grant that comes a second way.
+        // A grant is overwritten neither by a recheck nor by an older grant that arrives on another path.
         match (self.notification, notification) {
             (Some(Notification::Granted(_)), Notification::Recheck) => {}
             (Some(Notification::Granted(old)), Notification::Granted(new)) if old >= new => {}
             _ => self.notification = Some(notification),
         }
-        self.reader.take()
+        self.waker.take()
     }
 }

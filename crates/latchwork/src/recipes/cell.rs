@@ -1,4 +1,4 @@
-//! A value with a version, shared by all clients.
+//! Cells: values with a version.
 
 use std::sync::Arc;
 
@@ -9,32 +9,32 @@ use crate::engine::{CellState, ErasedCells, Version, Written};
 use crate::error::Subject;
 use crate::{Client, Error, ErrorKind, LockName, Result};
 
-/// A value of up to 512 KiB with a version, shared by all clients. Made by [`Client::cell`].
+/// A value of up to 512 KiB with a version, shared by all clients. Created by [`Client::cell`].
 ///
-/// [`Cell::set`] replaces whatever it holds. [`Cell::set_if`] and [`Cell::update`] replace only the value that was
+/// [`Cell::set`] replaces any value. [`Cell::set_if`] and [`Cell::update`] replace only the value that was
 /// seen, so that no client undoes the change of another.
 #[derive(Clone)]
 pub struct Cell {
     core: ClientHandle,
     /// `Err`: the rejected name, reported when the cell is used.
-    name: Result<LockName, Arc<str>>,
-    /// How errors name it.
+    name: Result<LockName, Arc<Error>>,
+    /// The noun by which errors name it.
     subject: Subject,
-    /// Whether it is what the holder of the lock of this name tells.
+    /// Whether it is the value that the holder of the lock of this name publishes.
     is_of_leaders: bool,
 }
 
 impl Client {
-    /// Describes a cell; nothing is sent before it is read or set. A lock of the same name is unrelated.
+    /// Describes a cell. Nothing is sent before it is read or written. A lock of the same name is unrelated.
     ///
     /// # Guarantees
-    /// Of all who saw the same version, one at most sets the cell. Every write has a greater version than all before it, also
-    /// if the cell was deleted in between: an old version never fits again. What was set stays until it is deleted; for as
-    /// long as the engine's data does.
+    /// Of all conditional writes with the same version, at most one sets the cell. Every write has a greater version
+    /// than all earlier ones, also if the cell was deleted in between: an old version never matches again. A value
+    /// stays until it is deleted, for as long as the data of the engine exists.
     ///
     /// # Errors
-    /// Using it is [`ErrorKind::Unsupported`] where [`Guarantees::cells`](crate::Guarantees::cells) says no, and
-    /// [`ErrorKind::Invalid`] for a bad name.
+    /// Its methods fail with [`ErrorKind::Unsupported`] where [`Guarantees::cells`](crate::Guarantees::cells) is false,
+    /// and with [`ErrorKind::Invalid`] for a bad name.
     ///
     /// # Examples
     /// ```
@@ -47,13 +47,12 @@ impl Client {
     /// let before = config.get().await?;
     /// assert!(!before.is_set());
     /// config.set("green").await?;
-    /// assert_eq!(config.set_if(before.version, "red").await?, Written::Changed, "somebody was faster");
+    /// assert_eq!(config.set_if(before.version, "red").await?, Written::Changed, "another write came first");
     /// assert_eq!(config.get().await?.text()?, Some("green"));
     /// # Ok(()) }
     /// ```
     pub fn cell(&self, name: impl AsRef<str>) -> Cell {
-        let name = name.as_ref();
-        let name = LockName::new(name).map_err(|_| name.into());
+        let name = LockName::new(name).map_err(Arc::new);
         Cell { core: self.core().clone(), name, subject: Subject::Cell, is_of_leaders: false }
     }
 }
@@ -62,16 +61,16 @@ impl Cell {
     /// The largest value, in bytes.
     pub const MAX_BYTES: usize = defaults::CELL_BYTES;
 
-    /// What it holds. A cell that is not set is no error: see [`CellState::is_set`].
+    /// The state of the cell. A cell that is not set is no error: see [`CellState::is_set`].
     ///
     /// # Guarantees
-    /// Never older than a write that was answered before this was called, on whatever client.
+    /// Never older than a write whose reply had arrived at any client before this was called.
     ///
     /// # Cancel safety
-    /// Reads only; may be dropped at any time.
+    /// Only reads, and may be dropped at any time.
     ///
     /// # Errors
-    /// Those of [`Client::cell`], and what the engine says.
+    /// The errors of [`Client::cell`] and of the engine.
     ///
     /// # Examples
     /// ```
@@ -88,10 +87,13 @@ impl Cell {
         read.map_err(|error| self.about(error))
     }
 
-    /// Sets it to `value`, whatever it holds, and returns its new version.
+    /// Sets the cell to `value`, and returns its new version.
     ///
-    /// It reads the version and writes with [`Cell::set_if`], until no other client wrote in between: two round
-    /// trips on a quiet cell.
+    /// It reads the version and writes with [`Cell::set_if`], and repeats both if another client wrote in between: two
+    /// round trips without contention.
+    ///
+    /// # Guarantees
+    /// The new version is greater than all earlier ones.
     ///
     /// # Cancel safety
     /// As [`Cell::set_if`].
@@ -117,7 +119,10 @@ impl Cell {
         Ok(self.replace(|_| Some(value.clone())).await?.new.version)
     }
 
-    /// Deletes it, whatever it holds, and returns whether it was set. Its next version is greater all the same.
+    /// Deletes the value, and returns whether the cell was set.
+    ///
+    /// # Guarantees
+    /// The version of the next write is still greater than all earlier ones.
     ///
     /// # Cancel safety
     /// As [`Cell::set_if`].
@@ -132,7 +137,7 @@ impl Cell {
     /// let cell = latchwork::connect("memory:").await?.cell("result");
     /// let first = cell.set("42").await?;
     /// assert!(cell.delete().await?);
-    /// assert!(!cell.delete().await?, "it was not set any more");
+    /// assert!(!cell.delete().await?, "it was deleted already");
     /// assert!(cell.set("43").await? > first);
     /// # Ok(()) }
     /// ```
@@ -140,14 +145,18 @@ impl Cell {
         Ok(self.replace(|_| None).await?.old.is_set())
     }
 
-    /// Sets it to `value` if its version is still `seen`; [`Version::ABSENT`] if it is not set.
+    /// Sets the cell to `value` if its version is still `seen`, which is [`Version::ABSENT`] for a cell that is not
+    /// set.
+    ///
+    /// # Guarantees
+    /// Of all conditional writes with the same `seen`, at most one is done.
     ///
     /// # Cancel safety
-    /// Dropped half-way, it may or may not have been set: read it again.
+    /// When it is dropped before it returns, the cell may or may not have been set: read it again.
     ///
     /// # Errors
-    /// Those of [`Client::cell`], [`ErrorKind::Invalid`] for more than [`Cell::MAX_BYTES`], and what the engine says. After an
-    /// error with [`Effect::Unknown`](crate::Effect::Unknown), it may or may not have been set.
+    /// The errors of [`Client::cell`], [`ErrorKind::Invalid`] for more than [`Cell::MAX_BYTES`], and the errors of the
+    /// engine. After an error with [`Effect::Unknown`](crate::Effect::Unknown), the cell may or may not have been set.
     ///
     /// # Examples
     /// ```
@@ -164,7 +173,10 @@ impl Cell {
         self.write_if(seen, Some(value.into())).await
     }
 
-    /// Deletes it if its version is still `seen`. Its next version is greater all the same.
+    /// Deletes the value if the version of the cell is still `seen`.
+    ///
+    /// # Guarantees
+    /// As [`Cell::set_if`] and [`Cell::delete`].
     ///
     /// # Cancel safety
     /// As [`Cell::set_if`].
@@ -190,18 +202,19 @@ impl Cell {
         self.write_if(seen, None).await
     }
 
-    /// Sets it to what `change` makes of the value that is there (`None`: it is not set), until no other client
-    /// wrote in between.
+    /// Replaces the value with the result of `change`, which gets the present value (`None`: not set). It is repeated
+    /// if another client wrote in between.
     ///
     /// # Guarantees
-    /// What is set was made of the very value that it replaces.
+    /// The new value was computed from exactly the value that it replaces.
     ///
     /// # Cancel safety
     /// As [`Cell::set_if`].
     ///
     /// # Errors
-    /// As [`Cell::set_if`], and [`ErrorKind::TimedOut`] if others were faster for 30 s. A write whose answer is missing is not
-    /// repeated, because it might be done twice: that is an error with [`Effect::Unknown`](crate::Effect::Unknown).
+    /// As [`Cell::set_if`], and [`ErrorKind::TimedOut`] if other clients wrote first for 30 s. A write whose reply is
+    /// missing is not repeated, because it could be done twice. It is an error with
+    /// [`Effect::Unknown`](crate::Effect::Unknown).
     ///
     /// # Examples
     /// ```
@@ -218,7 +231,7 @@ impl Cell {
         Ok(self.replace(|old| Some(change(old))).await?.new)
     }
 
-    /// Follows its states: the one that is there now, and then each change.
+    /// Follows the states of the cell: the present one, and then each change.
     ///
     /// # Examples
     /// ```
@@ -237,8 +250,8 @@ impl Cell {
         CellWatch::new(self.clone())
     }
 
-    /// Sets it to what `change` makes of it, or deletes it, until no other client wrote in between. Nothing is
-    /// written if it is not set and stays so.
+    /// Replaces the value with the result of `change`, or deletes it; repeated if another client wrote in between.
+    /// Nothing is written if the cell is not set and stays so.
     async fn replace(&self, mut change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<Replaced> {
         let limit = self.core.clock.now().after(defaults::UPDATE_LIMIT);
         let mut longest = defaults::UPDATE_FIRST_PAUSE;
@@ -265,9 +278,9 @@ impl Cell {
     }
 
     async fn write_if(&self, seen: Version, value: Option<Vec<u8>>) -> Result<Written> {
-        if let Some(is) = value.as_ref().map(Vec::len).filter(|is| *is > Self::MAX_BYTES) {
+        if let Some(length) = value.as_ref().map(Vec::len).filter(|length| *length > Self::MAX_BYTES) {
             let most = Self::MAX_BYTES;
-            let message = format!("the value is {is} bytes long; a cell takes {most} at most");
+            let message = format!("the value is {length} bytes long; a cell holds at most {most}");
             return Err(self.about(Error::new(ErrorKind::Invalid, message)));
         }
         let (name, cells) = self.checked()?;
@@ -275,7 +288,7 @@ impl Cell {
         self.core.answer(write, self.core.clock.now()).await.map_err(|error| self.about(error))
     }
 
-    /// The cell of an election: the value that the holder of this lock tells, if the engine keeps that with claims.
+    /// The cell of an election: the value that the holder of the lock publishes, if the engine stores that with claims.
     pub(super) fn of_leaders(mut self) -> Self {
         self.subject = Subject::Election;
         self.is_of_leaders = self.core.engine.cells().is_some_and(|cells| cells.has_leaders());
@@ -298,12 +311,9 @@ impl Cell {
         }
     }
 
-    /// Its name and the engine's cells, if it has some.
+    /// The name and the cells of the engine, if the name is valid and the engine has cells.
     pub(super) fn checked(&self) -> Result<(&LockName, Arc<dyn ErasedCells>)> {
-        let name = match &self.name {
-            Ok(name) => name,
-            Err(text) => return Err(LockName::new(text).expect_err("it was refused before")),
-        };
+        let name = self.name.as_ref().map_err(|error| error.again())?;
         self.core.refuse_a_copy().map_err(|error| self.about(error))?;
         let cells = self.core.engine.cells().filter(|_| self.core.promised.cells);
         match cells.and_then(|cells| if self.is_of_leaders { cells.leaders } else { Some(cells.values) }) {

@@ -8,36 +8,36 @@ use crate::core::defaults;
 use crate::engine::{CellState, Version};
 use crate::{ErrorKind, Result};
 
-/// Follows the states of a cell, set or not. It never ends by itself. Made by [`Cell::watch`].
+/// Follows the states of a cell. It has no end. Created by [`Cell::watch`].
 #[derive(Debug)]
 pub struct CellWatch {
     cell: Cell,
-    /// What was shown last, and when; nothing was yet.
-    shown: Option<(Version, Moment)>,
+    /// The version that was returned last, and when.
+    last: Option<(Version, Moment)>,
 }
 
 impl CellWatch {
     pub(super) fn new(cell: Cell) -> Self {
-        Self { cell, shown: None }
+        Self { cell, last: None }
     }
 
     pub(super) fn cell(&self) -> &Cell {
         &self.cell
     }
 
-    /// The state of the cell: the first call returns at once, every later call when the state is another. A cell
-    /// that is not set, or that was deleted, has a state as well: see [`CellState::is_set`].
+    /// The state of the cell. The first call returns at once, every later call after a change. A cell that is not
+    /// set, or that was deleted, has a state as well: see [`CellState::is_set`].
     ///
     /// # Guarantees
-    /// The latest state always arrives. States that were replaced meanwhile are skipped.
-    /// [`Guarantees::watchers_told`](crate::Guarantees::watchers_told) says how soon.
+    /// The latest state is always returned. States that were replaced in between may be skipped.
+    /// [`Guarantees::watchers_told`](crate::Guarantees::watchers_told) gives the delay.
     ///
     /// # Cancel safety
-    /// May be dropped at any time; the next call goes on.
+    /// May be dropped at any time. The next call continues.
     ///
     /// # Errors
-    /// Those of [`Client::cell`](crate::Client::cell), and what the engine says. An outage is waited out for 30 s; it may be
-    /// called again after an error, and misses nothing.
+    /// The errors of [`Client::cell`](crate::Client::cell) and of the engine. During an outage it retries for 30 s.
+    /// After an error it may be called again, and misses no change.
     ///
     /// # Examples
     /// ```
@@ -60,11 +60,11 @@ impl CellWatch {
         let core = self.cell.core().clone();
         let (mut outage, mut pause) = (None, defaults::FAILED_FIRST_PAUSE);
         loop {
-            let wire_error = match self.cell.get().await {
+            let error = match self.cell.get().await {
                 Ok(state) => {
                     let (version, now) = (state.version, core.clock.now());
-                    if self.shown.is_none_or(|(shown, _)| shown != version) {
-                        self.shown = Some((version, now));
+                    if self.last.is_none_or(|(last, _)| last != version) {
+                        self.last = Some((version, now));
                         return Ok(state);
                     }
                     outage = None;
@@ -77,27 +77,27 @@ impl CellWatch {
             };
             let now = core.clock.now();
             let began = *outage.get_or_insert(now);
-            let is_passing = wire_error.kind() == ErrorKind::Unreachable;
-            if !is_passing || now.since(began) >= defaults::OUTAGE_LIMIT {
-                return Err(wire_error);
+            let is_outage = error.kind() == ErrorKind::Unreachable;
+            if !is_outage || now.since(began) >= defaults::OUTAGE_LIMIT {
+                return Err(error);
             }
             core.clock.sleep_until(now.after(pause)).await;
             pause = (pause * 2).min(defaults::FAILED_LONGEST_PAUSE);
         }
     }
 
-    /// Ends when the cell may be another than this, which was shown.
+    /// Waits until the cell may have another version than this one, which was returned last.
     async fn until_changed(&self, version: Version) -> Result<()> {
         let (core, (name, cells)) = (self.cell.core(), self.cell.checked()?);
         loop {
             let now = core.clock.now();
-            let unchanged_for = self.shown.map_or(Duration::ZERO, |(_, since)| now.since(since));
-            let look_at = now.after(cells.look_in(unchanged_for));
-            if let Some(told) = core.until(look_at, cells.clone().watch(name.clone(), version)).await {
-                return told.map_err(|error| self.cell.about(error));
+            let unchanged_for = self.last.map_or(Duration::ZERO, |(_, since)| now.since(since));
+            let poll_at = now.after(cells.poll_interval(unchanged_for));
+            if let Some(watched) = core.until(poll_at, cells.clone().watch(name.clone(), version)).await {
+                return watched.map_err(|error| self.cell.about(error));
             }
-            let look = cells.clone().has_changed(name.clone(), version);
-            if core.answer(look, core.clock.now()).await.map_err(|error| self.cell.about(error))? {
+            let poll = cells.clone().has_changed(name.clone(), version);
+            if core.answer(poll, core.clock.now()).await.map_err(|error| self.cell.about(error))? {
                 return Ok(());
             }
         }

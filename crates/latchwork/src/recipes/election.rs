@@ -1,44 +1,45 @@
-//! One leader at a time, whom everybody can know.
+//! Leader election, with a value that the leader publishes.
 
 use std::time::Duration;
 
 use super::{Cell, Leadership, Observer};
 use crate::engine::{CellState, Filter, Written, text_of};
 use crate::error::Subject;
-use crate::wishes::wishes;
+use crate::forward_options::forward_options;
 use crate::{Client, Error, ErrorKind, Guard, Lock, Result, Token, Wait};
 
-/// An election. Made by [`Client::election`].
+/// An election. Created by [`Client::election`].
 #[derive(Clone, Debug)]
-#[must_use = "nobody is elected before `campaign`"]
+#[must_use = "there is no candidate before `campaign`"]
 pub struct Election {
     inner: Lock,
     cell: Cell,
     client: Client,
 }
 
-/// Who leads, or led.
+/// A present or former leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leader {
-    /// Greater than that of every earlier leader: send it along with whatever must not come from a former one.
+    /// Greater than the terms of all earlier leaders. Send it with every request that must not come from a former
+    /// leader.
     pub term: u64,
-    /// What it campaigned with: an address, a name.
+    /// The value that it campaigned with: an address, a name.
     pub value: Vec<u8>,
 }
 
 impl Client {
-    /// Describes an election; nothing is sent before it is used.
+    /// Describes an election. Nothing is sent before it is used.
     ///
-    /// It uses the lock and the cell of this name: whoever has the lock leads, and says so in the cell. On etcd it says so in
-    /// the lock's own key, as `etcdctl elect` does: both stand in one election.
+    /// It uses the lock and the cell of this name: the holder of the lock leads, and publishes its value in the cell.
+    /// On etcd the value is in the lock's own key, as with `etcdctl elect`: both take part in one election.
     ///
     /// # Guarantees
-    /// Two leaders are never both certain, and terms only rise: the term is the lock's token. A standby takes over as soon as
-    /// the engine's promise for a waiting lock has it ([`Guarantees::dead_holder`](crate::Guarantees::dead_holder)). A former
-    /// leader that was paused may act until it looks: let what it acts on refuse lower terms.
+    /// Two leaders are never both certain, and terms only rise: the term is the lock's token. A standby takes over as
+    /// soon as a waiting lock would ([`Guarantees::dead_holder`](crate::Guarantees::dead_holder)). A former leader
+    /// that was paused may act until it checks: the resource must refuse lower terms.
     ///
     /// # Errors
-    /// Using it is [`ErrorKind::Unsupported`] where [`Guarantees::cells`](crate::Guarantees::cells) says no.
+    /// Its methods fail with [`ErrorKind::Unsupported`] where [`Guarantees::cells`](crate::Guarantees::cells) is false.
     ///
     /// # Examples
     /// ```
@@ -54,43 +55,47 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub fn election(&self, name: impl AsRef<str>) -> Election {
-        // Never passed on: every term has a token of the engine's own, by which `leader` knows whose it is.
+        // Never passed between tasks: every term has a token of the engine, by which `leader` identifies the holder.
         let inner = self.lock(name.as_ref()).local_handoff(false);
         Election { inner, cell: self.cell(name).of_leaders(), client: self.clone() }
     }
 }
 
 impl Election {
-    wishes! {
+    forward_options! {
         ttl: Duration;
         wait: impl Into<Wait>;
         stop_margin: Duration;
         on_waiting: impl Fn(&crate::Waiting) + Send + Sync + 'static;
     }
 
-    /// Waits until this one leads, and tells everybody `value`.
+    /// Waits until this candidate leads, and publishes `value`.
+    ///
+    /// # Guarantees
+    /// As [`Client::election`].
     ///
     /// # Cancel safety
-    /// Dropped, it does not lead: its place in the queue, or the lock, is given back in the background.
+    /// When it is dropped, the candidate does not lead: the claim leaves the queue, or the lock is released in the
+    /// background.
     ///
     /// # Errors
-    /// Those of [`Lock::acquire`] and of [`Cell::set_if`], and [`ErrorKind::Lost`] if another was elected before this one could
-    /// tell. It does not lead then.
+    /// The errors of [`Lock::acquire`] and of [`Cell::set_if`], and [`ErrorKind::Lost`] if another candidate was
+    /// elected before the value was published. This one does not lead then.
     ///
     /// # Examples
     /// As [`Client::election`].
     pub async fn campaign(&self, value: impl Into<Vec<u8>>) -> Result<Leadership> {
         let value = value.into();
-        // What cannot be told is found out before anybody waits for it.
+        // A value that cannot be published is rejected before the wait.
         let (name, _) = self.cell.checked()?;
         if value.len() > Self::MAX_BYTES {
-            let (is, most) = (value.len(), Self::MAX_BYTES);
-            let message = format!("the value is {is} bytes long; a leader may tell {most} at most");
+            let (length, most) = (value.len(), Self::MAX_BYTES);
+            let message = format!("the value is {length} bytes long; a leader may publish at most {most}");
             return Err(self.cell.about(Error::new(ErrorKind::Invalid, message)));
         }
         let elected = async {
             if self.cell.is_of_leaders() {
-                // The claim itself tells it.
+                // The claim carries the value.
                 let guard = self.inner.clone().tells(&value).acquire().await?;
                 let term = guard.token()?.get();
                 return Ok(Leadership::new(guard, term));
@@ -105,33 +110,34 @@ impl Election {
     /// The longest value, in bytes.
     pub const MAX_BYTES: usize = Cell::MAX_BYTES - 32;
 
-    /// Who leads; `None` if nobody does, or nobody has said so yet.
+    /// The present leader; `None` without a leader, or if it has not published its value yet.
     ///
     /// # Guarantees
-    /// Whoever it names held the lock while this was asked.
+    /// The returned leader held the lock at some moment during the call.
     ///
     /// # Cancel safety
-    /// Reads only; may be dropped at any time.
+    /// Only reads, and may be dropped at any time.
     ///
     /// # Errors
-    /// Those of [`Cell::get`] and [`Client::inspect`].
+    /// The errors of [`Cell::get`] and [`Client::inspect`].
     ///
     /// # Examples
     /// As [`Client::election`].
     pub async fn leader(&self) -> Result<Option<Leader>> {
         let (name, _) = self.cell.checked()?;
-        let Some(told) = self.told().await? else { return Ok(None) };
+        let Some(published) = self.published().await? else { return Ok(None) };
         if self.cell.is_of_leaders() {
-            return Ok(Some(told)); // Read from the holder's claim.
+            return Ok(Some(published)); // Read from the holder's claim.
         }
         let states = self.client.inspect(&Filter::Name(name.clone())).await;
         let states = states.map_err(|error| self.cell.about(error))?;
         let mut holders = states.iter().flat_map(|state| &state.holders);
-        let leads = holders.any(|holder| holder.token == Some(Token::from_number(told.term).engine_token()));
-        Ok(leads.then_some(told))
+        let leads =
+            holders.any(|holder| holder.token == Some(Token::from_number(published.term).engine_token()));
+        Ok(leads.then_some(published))
     }
 
-    /// Follows who leads.
+    /// Follows the leaders.
     ///
     /// # Examples
     /// ```
@@ -147,21 +153,21 @@ impl Election {
         Observer::new(self.cell.watch())
     }
 
-    async fn told(&self) -> Result<Option<Leader>> {
+    async fn published(&self) -> Result<Option<Leader>> {
         Leader::of(&self.cell, self.cell.get().await?)
     }
 
-    /// Writes into the cell who leads. Never over a later leader: a former one may have been paused just here.
+    /// Publishes the leader in the cell. Never overwrites a later leader, because this one may have been paused.
     async fn announce(&self, guard: &Guard, value: &[u8]) -> Result<u64> {
         let term = guard.token()?.get();
         let text = [format!("{term}\n").as_bytes(), value].concat();
         loop {
             let state = self.cell.get().await?;
             let seen = state.version;
-            if let Some(told) = Leader::of(&self.cell, state)?
-                && told.term > term
+            if let Some(published) = Leader::of(&self.cell, state)?
+                && published.term > term
             {
-                let message = "another was elected before this one could tell anybody; campaign again";
+                let message = "another candidate was elected before the value was published; campaign again";
                 return Err(Error::new(ErrorKind::Lost, message));
             }
             if let Written::Done(_) = self.cell.set_if(seen, text.as_slice()).await? {
@@ -183,10 +189,10 @@ impl Leader {
         text_of(&self.value)
     }
 
-    /// What this cell says of who leads.
+    /// The leader that this state of the cell describes.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`] if something else stands there.
+    /// [`ErrorKind::Corrupt`] if the cell holds another value.
     pub(super) fn of(cell: &Cell, CellState { version, value }: CellState) -> Result<Option<Self>> {
         let Some(value) = value else { return Ok(None) };
         let leader = match u64::try_from(version.get()) {
@@ -202,7 +208,7 @@ impl Leader {
         leader.ok_or_else(corrupt).map(Some)
     }
 
-    /// The term, and in the next line the value.
+    /// Parses the term, and the value from the next line on.
     fn parse(text: &[u8]) -> Option<Self> {
         let end = text.iter().position(|byte| *byte == b'\n')?;
         let term = std::str::from_utf8(&text[..end]).ok()?.parse().ok()?;

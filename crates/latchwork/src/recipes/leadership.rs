@@ -1,9 +1,8 @@
-//! To lead.
+//! A leadership: an election that was won.
 
 use crate::{Error, Guard, Held, Loss, Result};
 
-/// This one leads, until it resigns, is dropped, or is told that it does not any more. Made by
-/// [`Election::campaign`](crate::Election::campaign).
+/// A leadership, until it is resigned, dropped or lost. Returned by [`Election::campaign`](crate::Election::campaign).
 #[derive(Debug)]
 #[must_use = "a leader that is dropped resigns"]
 pub struct Leadership {
@@ -16,34 +15,53 @@ impl Leadership {
         Self { guard: guard.of_election(), term }
     }
 
-    /// The number of this term: greater than that of every earlier leader. Send it along with everything that must not come
-    /// from a former one.
+    /// The number of this term: greater than the terms of all earlier leaders. Send it with every request that must not
+    /// come from a former leader.
     pub fn term(&self) -> u64 {
         self.term
     }
 
-    /// Whether it surely leads now.
+    /// Whether it leads for certain at this instant.
     pub fn is_certain(&self) -> bool {
         self.guard.is_certain()
     }
 
-    /// Ends when it does not lead any more, and says why. Never after it resigned.
+    /// Resolves when the leadership is lost, with the reason. A resignation does not resolve it.
+    ///
+    /// # Guarantees
+    /// As [`Held::lost`].
     ///
     /// # Cancel safety
-    /// Only waits; may be dropped at any time.
+    /// May be dropped at any time, and called again.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> latchwork::Result<()> {
+    /// let client = latchwork::connect("memory:").await?;
+    /// let leading = client.election("main").campaign("one").await?;
+    /// tokio::select! {
+    ///     loss = leading.lost() => eprintln!("stopped: {loss}"),
+    ///     () = async { /* the work */ } => leading.resign().await?,
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn lost(&self) -> Loss {
         self.guard.lost().await
     }
 
-    /// A view of the lock that makes it leader.
+    /// A view of the lock of the election.
     pub fn held(&self) -> Held {
         self.guard.held()
     }
 
-    /// Does `work` while it leads, as [`Lock::run`](crate::Lock::run) does.
+    /// Runs `work` while it leads, as [`Lock::run`](crate::Lock::run).
+    ///
+    /// # Guarantees
+    /// As [`Lock::run`](crate::Lock::run).
     ///
     /// # Cancel safety
-    /// Dropped, it drops the work first and then resigns in the background.
+    /// When it is dropped, the work is dropped first. The leadership is then resigned in the background.
     ///
     /// # Errors
     /// As [`Lock::run`](crate::Lock::run).
@@ -62,7 +80,10 @@ impl Leadership {
         self.guard.run(work).await
     }
 
-    /// Lets the next one lead.
+    /// Resigns, so that the next candidate leads.
+    ///
+    /// # Guarantees
+    /// As [`Guard::release`].
     ///
     /// # Cancel safety
     /// As [`Guard::release`].
@@ -76,7 +97,7 @@ impl Leadership {
         self.guard.release().await
     }
 
-    /// The lock that makes it leader, for code that works with guards.
+    /// The lock of the election, for code that works with guards.
     pub fn into_guard(self) -> Guard {
         self.guard
     }

@@ -1,11 +1,12 @@
-//! What people build on locks, written once on the engine contract.
+//! Recipes: abstractions on top of locks and cells, written once for all engines.
 //!
-//! An engine that cannot do one soundly says so in [`Guarantees`](crate::Guarantees), and the call fails with that reason
-//! before anything is sent.
+//! [`Guarantees`](crate::Guarantees) tells which recipes an engine supports. For others, the call fails before anything
+//! is sent.
 
 mod cell;
 mod cell_watch;
 mod election;
+mod join;
 mod leadership;
 mod multi_guard;
 mod multi_lock;
@@ -14,7 +15,6 @@ mod optimistic;
 mod rw_lock;
 mod semaphore;
 mod striped_lock;
-mod together;
 
 pub use cell::Cell;
 pub use cell_watch::CellWatch;

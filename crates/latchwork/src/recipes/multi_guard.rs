@@ -1,14 +1,14 @@
-//! Several held locks, as one.
+//! Several held locks, as one guard.
 
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::together::{all_of, first_of};
+use super::join::{join_all, select_all};
 use crate::{ErrorKind, Guard, Held, LockName, Loss, Result, Token};
 
-/// Several held locks, as one guard: it is lost when any of them is. Made by [`MultiLock`](crate::MultiLock). What can be known
-/// of it is in [`MultiHeld`], which it derefs to.
+/// Several held locks, as one guard. It is lost when any of them is. Returned by [`MultiLock`](crate::MultiLock).
+/// Derefs to [`MultiHeld`], which describes the locks.
 #[must_use = "dropping a guard releases its locks"]
 #[derive(Debug)]
 pub struct MultiGuard {
@@ -22,21 +22,21 @@ impl MultiGuard {
         Self { guards, held }
     }
 
-    /// A view to give to the work that these locks protect.
+    /// A view of the locks, for the work that they protect.
     pub fn held(&self) -> MultiHeld {
         self.held.clone()
     }
 
-    /// Gives all of them back at once, and returns when the engine has answered for each.
+    /// Releases all of them at once, and returns when the engine has replied for each.
     ///
     /// # Guarantees
     /// As [`Guard::release`], for each.
     ///
     /// # Cancel safety
-    /// Dropped half-way, the releases go on in the background.
+    /// When it is dropped before it returns, the releases continue in the background.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`] if any was no longer this guard's; otherwise the first that the engine says.
+    /// [`ErrorKind::Lost`] if any lock was no longer held; otherwise the first error of the engine.
     ///
     /// # Examples
     /// ```
@@ -48,7 +48,7 @@ impl MultiGuard {
     /// # Ok(()) }
     /// ```
     pub async fn release(self) -> Result<()> {
-        let released = all_of(self.guards.into_iter().map(Guard::release)).await;
+        let released = join_all(self.guards.into_iter().map(Guard::release)).await;
         let mut failed: Vec<_> = released.into_iter().filter_map(Result::err).collect();
         failed.sort_by_key(|error| error.kind() != ErrorKind::Lost);
         failed.into_iter().next().map_or(Ok(()), Err)
@@ -63,7 +63,7 @@ impl Deref for MultiGuard {
     }
 }
 
-/// A view of several held locks. Cheap to clone; holds nothing itself.
+/// A view of several held locks. Cheap to clone. It does not keep the locks.
 #[derive(Clone, Debug)]
 pub struct MultiHeld(Arc<[Held]>);
 
@@ -76,7 +76,8 @@ impl MultiHeld {
     /// The fencing token of one of them.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a name that is not among them, [`ErrorKind::Unsupported`] on an engine that has no tokens.
+    /// [`ErrorKind::Invalid`] for a name that is not among them, [`ErrorKind::Unsupported`] on an engine without
+    /// tokens.
     pub fn token(&self, name: impl AsRef<str>) -> Result<Token> {
         let name = LockName::new(name)?;
         match self.0.iter().find(|held| *held.name() == name) {
@@ -90,15 +91,18 @@ impl MultiHeld {
         self.0.iter().all(Held::is_certain)
     }
 
-    /// How much of the shortest lease is left, as [`Held::remaining`].
+    /// The rest of the shortest lease, as [`Held::remaining`].
     pub fn remaining(&self) -> Duration {
         self.0.iter().map(Held::remaining).min().unwrap_or_default()
     }
 
-    /// Resolves when any of them is lost, as [`Held::lost`]: which, and why.
+    /// Resolves when any of them is lost, with its name and the reason.
+    ///
+    /// # Guarantees
+    /// As [`Held::lost`], for each.
     ///
     /// # Cancel safety
-    /// May be dropped and called again.
+    /// May be dropped at any time, and called again.
     ///
     /// # Examples
     /// ```
@@ -114,7 +118,7 @@ impl MultiHeld {
     /// # Ok(()) }
     /// ```
     pub async fn lost(&self) -> (&LockName, Loss) {
-        let (at, why) = first_of(self.0.iter().map(Held::lost)).await;
+        let (at, why) = select_all(self.0.iter().map(Held::lost)).await;
         (self.0[at].name(), why)
     }
 }

@@ -1,47 +1,48 @@
-//! Several locks at once: all or none.
+//! Several locks, acquired together: all or none.
 
+use super::join::{join_all, select_all};
 use super::multi_guard::{MultiGuard, MultiHeld};
-use super::together::{all_of, first_of};
 use crate::core::WaitUntil;
-use crate::wishes::wishes;
+use crate::forward_options::forward_options;
 use crate::{Client, Error, ErrorKind, Guard, Lock, Result};
 
-/// Several locks, described and not yet held. Made by [`Client::multi_lock`].
+/// Several locks that are described, and not held yet. Created by [`Client::multi_lock`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is locked before `acquire` or `try_acquire`"]
 pub struct MultiLock {
-    /// The terms of each.
+    /// The options of each lock.
     inner: Lock,
-    /// In order, each once.
+    /// Sorted, without duplicates.
     names: Vec<String>,
 }
 
 impl Client {
-    /// Describes several locks that are taken together; nothing is sent before they are acquired.
+    /// Describes several locks that are acquired together. Nothing is sent before they are acquired.
     ///
-    /// They are taken in the order of their names, each name once, whatever the order they are given in: two such calls
-    /// never wait for each other. Who also takes single locks while it holds these should keep to that order.
+    /// They are acquired in the order of their names, each name once, so that two calls never deadlock. A program that
+    /// also acquires single locks while it holds these should keep to that order.
     pub fn multi_lock(&self, names: impl IntoIterator<Item = impl AsRef<str>>) -> MultiLock {
         let mut names: Vec<_> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
         names.sort();
         names.dedup();
-        MultiLock { inner: self.lock(""), names }
+        let inner = self.lock(names.first().map_or("", String::as_str));
+        MultiLock { inner, names }
     }
 }
 
 impl MultiLock {
-    wishes! { all, }
+    forward_options! { all, }
 
-    /// Takes all of them if all are free.
+    /// Acquires all of them if all are free.
     ///
     /// # Guarantees
-    /// All or none: what was had when one was found busy is given back before this returns.
+    /// All or none: if one is busy, those acquired before it are released before this returns.
     ///
     /// # Cancel safety
-    /// May be dropped at any time; what was had is given back in the background.
+    /// May be dropped at any time. The locks that were acquired are released in the background.
     ///
     /// # Errors
-    /// As [`Lock::try_acquire`]; nothing is sent if any name is bad, or if there is none.
+    /// As [`Lock::try_acquire`]. Nothing is sent if a name is invalid, or without names.
     ///
     /// # Examples
     /// ```
@@ -50,7 +51,7 @@ impl MultiLock {
     /// let client = latchwork::connect("memory:").await?;
     /// let busy = client.lock("b").acquire().await?;
     /// assert!(client.multi_lock(["a", "b"]).try_acquire().await?.is_none());
-    /// assert!(client.lock("a").try_acquire().await?.is_some(), "none is left behind");
+    /// assert!(client.lock("a").try_acquire().await?.is_some(), "it was released");
     /// # drop(busy); Ok(()) }
     /// ```
     pub async fn try_acquire(&self) -> Result<Option<MultiGuard>> {
@@ -59,11 +60,11 @@ impl MultiLock {
             match lock.try_acquire().await {
                 Ok(Some(guard)) => guards.push(guard),
                 Ok(None) => {
-                    give_back(guards).await;
+                    release_all(guards).await;
                     return Ok(None);
                 }
                 Err(error) => {
-                    give_back(guards).await;
+                    release_all(guards).await;
                     return Err(error);
                 }
             }
@@ -71,17 +72,17 @@ impl MultiLock {
         complete(guards).await.map(Some)
     }
 
-    /// Takes all of them, waiting as [`Lock::wait`] says: one limit for all together.
+    /// Acquires all of them. The limit of [`Lock::wait`] applies to all together.
     ///
     /// # Guarantees
-    /// All or none: on return all are held, or none is.
+    /// All or none: on return all locks are held, or none is.
     ///
     /// # Cancel safety
     /// As [`Lock::acquire`], for each.
     ///
     /// # Errors
-    /// As [`Lock::acquire`], about the lock that was not to be had; and [`ErrorKind::Lost`] if one was lost while this waited
-    /// for the next.
+    /// As [`Lock::acquire`], about the first lock that failed; and [`ErrorKind::Lost`] if one was lost during the
+    /// wait for the next.
     ///
     /// # Examples
     /// ```
@@ -104,7 +105,7 @@ impl MultiLock {
             match next(lock, wait, &guards).await {
                 Ok(guard) => guards.push(guard),
                 Err(error) => {
-                    give_back(guards).await;
+                    release_all(guards).await;
                     return Err(error);
                 }
             }
@@ -112,13 +113,13 @@ impl MultiLock {
         complete(guards).await
     }
 
-    /// Does `work` while all of them are held. The work is dropped the moment any is lost.
+    /// Runs `work` while all of them are held. The work is dropped when any is lost.
     ///
     /// # Guarantees
     /// As [`Lock::run`], for all of them.
     ///
     /// # Cancel safety
-    /// Dropped, it drops the work first and then gives the locks back in the background.
+    /// When it is dropped, the work is dropped first. The locks are then released in the background.
     ///
     /// # Errors
     /// As [`Lock::run`].
@@ -140,7 +141,7 @@ impl MultiLock {
         let held = guard.held();
         let done = tokio::select! {
             biased;
-            (at, why) = first_of(held.each().iter().map(crate::Held::lost)) => {
+            (at, why) = select_all(held.each().iter().map(crate::Held::lost)) => {
                 return Err(held.each()[at].lost_error(why).into());
             }
             done = work(guard.held()) => done,
@@ -151,7 +152,7 @@ impl MultiLock {
         }
     }
 
-    /// Each of them, once it is known that all can be asked for.
+    /// The locks, if all names and options are valid.
     fn locks(&self) -> Result<Vec<Lock>> {
         if self.names.is_empty() {
             return Err(Error::new(ErrorKind::Invalid, "no lock was named; name at least one"));
@@ -162,28 +163,28 @@ impl MultiLock {
     }
 }
 
-/// Waits for the next while those before it are held.
+/// Acquires the next lock, unless one of the held ones is lost meanwhile.
 async fn next(lock: &Lock, wait: WaitUntil, guards: &[Guard]) -> Result<Guard> {
     tokio::select! {
         biased;
-        (at, why) = first_of(guards.iter().map(|guard| guard.lost())) => Err(guards[at].lost_error(why)),
+        (at, why) = select_all(guards.iter().map(|guard| guard.lost())) => Err(guards[at].lost_error(why)),
         guard = lock.acquire_within(wait) => guard,
     }
 }
 
-/// All were had; but the first may have been lost by the time the last came.
+/// A guard of all locks, unless one was lost before the last one was acquired.
 async fn complete(guards: Vec<Guard>) -> Result<MultiGuard> {
     let lost = guards.iter().find_map(|guard| Some(guard.lost_error(guard.loss()?)));
     match lost {
         None => Ok(MultiGuard::new(guards)),
         Some(error) => {
-            give_back(guards).await;
+            release_all(guards).await;
             Err(error)
         }
     }
 }
 
-/// Before the caller learns that it has none; what is not answered is repeated in the background.
-async fn give_back(guards: Vec<Guard>) {
-    drop(all_of(guards.into_iter().map(Guard::release)).await);
+/// Releases the locks before the error is returned. A release without a reply is repeated in the background.
+async fn release_all(guards: Vec<Guard>) {
+    drop(join_all(guards.into_iter().map(Guard::release)).await);
 }

@@ -1,9 +1,9 @@
-//! To know who leads.
+//! Follows the leaders of an election.
 
 use super::{CellWatch, Leader};
 use crate::Result;
 
-/// Follows who leads. Made by [`Election::observe`](crate::Election::observe).
+/// Follows the leaders of an election. Created by [`Election::observe`](crate::Election::observe).
 #[derive(Debug)]
 pub struct Observer {
     states: CellWatch,
@@ -15,18 +15,18 @@ impl Observer {
         Self { states, term: None }
     }
 
-    /// The latest leader that has said so: the first time at once, if there ever was one (on etcd, if one leads now), and then
-    /// each time when there is another.
+    /// The latest leader that has published its value. The first call returns at once if there ever was one (on etcd,
+    /// if one leads now), and every later call when there is another.
     ///
     /// # Guarantees
-    /// Terms only rise. A leader that still leads is not missed; one that was replaced meanwhile may be. That a leader is gone
-    /// is told by the next one: ask [`Election::leader`](crate::Election::leader).
+    /// Terms only rise. The present leader is not missed; one that was replaced meanwhile may be. The end of a
+    /// leadership is reported only by the next leader: see [`Election::leader`](crate::Election::leader).
     ///
     /// # Cancel safety
-    /// May be dropped at any time; the next call goes on.
+    /// May be dropped at any time. The next call continues.
     ///
     /// # Errors
-    /// As [`CellWatch::next`], and [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt) if the cell was set by something else.
+    /// As [`CellWatch::next`], and [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt) if another program set the cell.
     ///
     /// # Examples
     /// As [`Election::observe`](crate::Election::observe).

@@ -1,4 +1,4 @@
-//! The optimistic lock on the user's own table.
+//! Optimistic locking on a table of the application.
 
 use std::time::Duration;
 
@@ -6,17 +6,22 @@ use crate::clock::Clock;
 use crate::core::defaults;
 use crate::{Error, ErrorKind, Result};
 
-/// Repeats `attempt` until nobody was faster, with a random pause in between: for a table of your own with a version column.
+/// Repeats `attempt` until it succeeds, with a random pause between attempts: optimistic locking on a table of the
+/// application with a version column.
 ///
-/// An attempt reads value and version, and then runs `UPDATE ... SET ..., version = version + 1 WHERE id = ? AND version = ?`.
-/// If that changed a row, it is `Some`; if it changed none, somebody was faster: `None`, and the attempt is repeated. The
-/// database decides, so that this is sound on every one, without a lock and without a long transaction.
+/// An attempt reads value and version, and then runs `UPDATE ... SET ..., version = version + 1 WHERE id = ? AND
+/// version = ?`. It returns `Some` if that changed a row. If it changed none, another client wrote first: the attempt
+/// returns `None`, and is repeated.
+///
+/// # Guarantees
+/// Sound on every database, which decides in one statement, without a lock and without a long transaction.
 ///
 /// # Cancel safety
 /// That of the attempt.
 ///
 /// # Errors
-/// The attempt's own, and [`ErrorKind::TimedOut`], converted, if others were faster for as long as `limit`.
+/// The error of an attempt, and [`ErrorKind::TimedOut`], converted, if other clients wrote first until `limit` had
+/// passed.
 ///
 /// # Examples
 /// ```
@@ -37,7 +42,7 @@ use crate::{Error, ErrorKind, Result};
 /// # let table = Table(std::sync::Mutex::new((5, 0)));
 /// let left = latchwork::optimistic(Duration::from_secs(5), async || {
 ///     let (left, version) = table.read().await; // SELECT left_count, version FROM packet WHERE id = 1
-///     let rows = table.update(left - 1, version).await; // UPDATE packet SET left_count = ?, version = version + 1 WHERE id = 1 AND version = ?
+///     let rows = table.update(left - 1, version).await; // UPDATE ... WHERE id = 1 AND version = ?
 ///     Ok::<_, latchwork::Error>((rows == 1).then_some(left - 1))
 /// })
 /// .await?;
@@ -66,7 +71,7 @@ pub async fn optimistic<T, E: From<Error>>(
     }
 }
 
-/// Sleeps for some part of `longest`, so that those who met do not meet again.
+/// Sleeps for a random part of `longest`, so that clients that collided do not collide again.
 pub(super) async fn pause(clock: Clock, longest: Duration) {
     let [part] = clock.random_bytes();
     clock.sleep_until(clock.now().after(longest * u32::from(part) / 255)).await;

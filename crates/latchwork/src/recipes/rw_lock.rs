@@ -1,9 +1,9 @@
-//! Many readers, or one writer.
+//! Readers and writers.
 
 use crate::engine::Mode;
 use crate::{Client, Lock};
 
-/// A lock that many may hold to read, or one to write. Made by [`Client::rw_lock`].
+/// A lock that many readers or one writer may hold. Created by [`Client::rw_lock`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is locked before `read` or `write` is acquired"]
 pub struct RwLock {
@@ -11,26 +11,26 @@ pub struct RwLock {
 }
 
 impl Client {
-    /// Describes a lock that many may hold to read, or one to write; nothing is sent before a side of it is acquired.
+    /// Describes a lock that many readers or one writer may hold. Nothing is sent before a side of it is acquired.
     ///
     /// It is the same lock as [`Client::lock`] of this name, which excludes both sides.
     ///
     /// # Guarantees
-    /// No writer holds beside a reader or another writer. Clients are served in the order in which they came: a writer that
-    /// waits holds back the readers that come after it, and readers between two writers go in together.
+    /// No writer holds beside a reader or another writer. Clients are served in the order of their arrival: a waiting
+    /// writer blocks the readers behind it, and readers between two writers are admitted together.
     ///
-    /// Readers of one client hold one claim together, with one token: those that come within
-    /// [`pass_for`](Lock::pass_for) of its grant join it, unless a task of this client waits to write. Then it runs out, so
-    /// that a writer elsewhere has its turn one reader's hold and `pass_for` later at most. The next reader waits until it
-    /// has run out, for `pass_for` at most, and fetches the next claim.
+    /// Readers of one client share one claim, with one token. Readers that arrive within [`pass_for`](Lock::pass_for)
+    /// of its grant join it, unless a task of this client waits to write. After that it accepts no more readers, so
+    /// that a writer of another client waits for at most one reader's hold and `pass_for`. The next reader waits
+    /// until the shared claim is released, for at most `pass_for`, and then sends the next claim.
     ///
-    /// A guard cannot change sides. Two readers that both wait to become the writer would wait for each other; and no
-    /// engine here can make a writer a reader in one step, with no gap for another writer. Release it and acquire the
-    /// other side: the token tells whether somebody wrote in between.
+    /// A guard cannot change sides. Two readers that both wait to become the writer would deadlock, and no engine can
+    /// turn a writer into a reader in one step, without a gap for another writer. Release the guard and acquire the
+    /// other side: the token tells whether another writer held the lock in between.
     ///
     /// # Errors
-    /// Acquiring a side is [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where
-    /// [`Guarantees::read_write`](crate::Guarantees::read_write) says no.
+    /// `acquire` of a side fails with [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where
+    /// [`Guarantees::read_write`](crate::Guarantees::read_write) is false.
     ///
     /// # Examples
     /// ```
@@ -54,12 +54,12 @@ impl Client {
 }
 
 impl RwLock {
-    /// The side that many may hold at once.
+    /// The side that many readers may hold at once.
     pub fn read(&self) -> Lock {
         self.inner.clone().mode(Mode::Read)
     }
 
-    /// The side that one holds alone.
+    /// The side that one writer holds alone.
     pub fn write(&self) -> Lock {
         self.inner.clone().mode(Mode::Write)
     }

@@ -1,20 +1,21 @@
-//! A lock that a few may hold at once.
+//! Permits.
 
 use crate::engine::Mode;
-use crate::{Client, Lock};
+use crate::{Client, Error, ErrorKind, Lock};
 
 impl Client {
-    /// Describes one of `permits` permits: a lock that so many guards may hold at once, in all clients together.
+    /// Describes one of `permits` permits: a lock that this many guards may hold at once, over all clients. Nothing is
+    /// sent before it is acquired.
     ///
     /// # Guarantees
-    /// Never more than `permits` guards call themselves certain. Each has a lease of its own: the permit of a holder that
-    /// died comes back alone, and takes no other with it. Clients are served in the order in which they came. Tokens rise
-    /// from grant to grant, but several are held at once: they tell who came later, not who alone may write.
+    /// At most `permits` guards report a certain hold. Each permit has a lease of its own: the death of a holder
+    /// frees its permit, and no other. Clients are served in the order of their arrival. Tokens rise from grant to
+    /// grant, but several are held at once: a token orders the grants, and does not identify a single writer.
     ///
     /// # Errors
-    /// Acquiring is [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for no permits at all, and for another number than
-    /// those who hold or wait have named; [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where
-    /// [`Guarantees::permits`](crate::Guarantees::permits) says no.
+    /// `acquire` fails with [`ErrorKind::Invalid`] for zero permits, and for another number than that of the present
+    /// holders and waiters; with [`ErrorKind::Unsupported`] where [`Guarantees::permits`](crate::Guarantees::permits)
+    /// is false.
     ///
     /// # Examples
     /// ```
@@ -29,7 +30,10 @@ impl Client {
     /// # drop(two); Ok(()) }
     /// ```
     pub fn semaphore(&self, name: impl AsRef<str>, permits: u32) -> Lock {
-        let wrong = (permits == 0).then_some("0 permits let nobody in; name at least 1");
-        self.lock(name).mode(Mode::Permit { of: permits }).wrong(wrong)
+        let lock = self.lock(name).mode(Mode::Permit { of: permits });
+        match permits {
+            0 => lock.reject(Error::new(ErrorKind::Invalid, "0 permits admit no holder; name at least 1")),
+            _ => lock,
+        }
     }
 }

@@ -1,25 +1,25 @@
-//! One lock cut into segments, for more to go on at once.
+//! A lock split into segments, for more concurrency.
 
-use super::together::first_of;
-use crate::wishes::wishes;
-use crate::{Client, Error, Guard, Held, Lock, Result};
+use super::join::select_all;
+use crate::forward_options::forward_options;
+use crate::{Client, Error, ErrorKind, Guard, Held, Lock, Result};
 
-/// A lock cut into segments, each a lock of its own. Made by [`Client::striped_lock`].
+/// A lock split into segments, each of which is a lock. Created by [`Client::striped_lock`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is locked before a segment is acquired"]
 pub struct StripedLock {
-    /// The terms of each segment.
+    /// The options of each segment.
     inner: Lock,
     name: String,
     segments: u32,
 }
 
 impl Client {
-    /// Describes a lock cut into `segments`, numbered from 0: the lock `name/0`, the lock `name/1`, and so on, which are
-    /// ordinary locks for everybody. Everyone who uses it must name the same number.
+    /// Describes a lock that is split into `segments`, numbered from 0: the ordinary locks `name/0`, `name/1`, and so
+    /// on. All clients must name the same number. Nothing is sent before a segment is acquired.
     ///
     /// # Errors
-    /// Acquiring a segment is [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if there are none.
+    /// `acquire` fails with [`ErrorKind::Invalid`] for zero segments.
     ///
     /// # Examples
     /// ```
@@ -35,16 +35,21 @@ impl Client {
     /// ```
     pub fn striped_lock(&self, name: impl AsRef<str>, segments: u32) -> StripedLock {
         let name = name.as_ref().to_owned();
-        let wrong = (segments == 0).then_some("0 segments hold nothing; name at least 1");
-        StripedLock { inner: self.lock(&name).wrong(wrong), name, segments }
+        // The first segment, because `name` alone may be no name of a lock.
+        let first = self.lock(format!("{name}/0"));
+        let inner = match segments {
+            0 => first.reject(Error::new(ErrorKind::Invalid, "0 segments hold nothing; name at least 1")),
+            _ => first,
+        };
+        StripedLock { inner, name, segments }
     }
 }
 
 impl StripedLock {
-    wishes! { all, }
+    forward_options! { all, }
 
-    /// Which segment a key belongs to: the 64-bit FNV-1a hash of its bytes, modulo the number of segments. The same in every
-    /// version and on every machine.
+    /// The number of the segment of a key: the 64-bit FNV-1a hash of its bytes, modulo the number of segments. It is
+    /// the same in every version and on every machine.
     pub fn segment_of(&self, key: impl AsRef<[u8]>) -> u32 {
         const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
         const PRIME: u64 = 0x0000_0100_0000_01b3;
@@ -53,23 +58,23 @@ impl StripedLock {
         (hash % u64::from(self.segments.max(1))) as u32
     }
 
-    /// One segment by its number; beyond the last, it begins again with the first.
+    /// The segment with this number, modulo the number of segments.
     pub fn segment(&self, number: u32) -> Lock {
         self.inner.named(&format!("{}/{}", self.name, number % self.segments.max(1)))
     }
 
-    /// The segment that a key belongs to, by [`segment_of`](Self::segment_of).
+    /// The segment of a key, as [`segment_of`](Self::segment_of) numbers it.
     pub fn for_key(&self, key: impl AsRef<[u8]>) -> Lock {
         self.segment(self.segment_of(key))
     }
 
-    /// Whichever segment is free.
+    /// Any segment that is free.
     pub fn any(&self) -> AnySegment {
         AnySegment { segments: (0..self.segments.max(1)).map(|number| self.segment(number)).collect() }
     }
 }
 
-/// Whichever segment of a [`StripedLock`] is free.
+/// Any free segment of a [`StripedLock`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is locked before `acquire` or `try_acquire`"]
 pub struct AnySegment {
@@ -77,17 +82,17 @@ pub struct AnySegment {
 }
 
 impl AnySegment {
-    /// Takes a segment that is free, if there is one: its number and its guard. They are tried one after the other, from a
-    /// random one on.
+    /// Acquires a free segment, if there is one, and returns its number and its guard. The segments are tried one after
+    /// the other, starting with a random one.
     ///
     /// # Guarantees
     /// As [`Lock::try_acquire`], for each segment.
     ///
     /// # Cancel safety
-    /// As there.
+    /// As [`Lock::try_acquire`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Lock::try_acquire`].
     ///
     /// # Examples
     /// ```
@@ -102,7 +107,7 @@ impl AnySegment {
     /// ```
     pub async fn try_acquire(&self) -> Result<Option<(u32, Guard)>> {
         let [first, ..] = &self.segments[..] else { return Ok(None) };
-        let start = u128::from_ne_bytes(first.draw()) as usize % self.segments.len();
+        let start = u128::from_ne_bytes(first.random_bytes()) as usize % self.segments.len();
         for number in (start..self.segments.len()).chain(0..start) {
             if let Some(guard) = self.segments[number].try_acquire().await? {
                 return Ok(Some((number as u32, guard)));
@@ -111,15 +116,15 @@ impl AnySegment {
         Ok(None)
     }
 
-    /// Takes a segment that is free; while none is, waits for all of them, as [`Lock::wait`] says, and takes the first that
-    /// comes free.
+    /// Acquires a free segment. If none is free, waits for all of them up to the limit of [`Lock::wait`], and
+    /// acquires the first that is granted.
     ///
     /// # Guarantees
     /// Never waits behind a busy segment while another is free.
     ///
     /// # Cancel safety
-    /// As [`Lock::acquire`]. So it is with the segments that were waited for in vain: a grant that crosses with that is given
-    /// back in the background.
+    /// As [`Lock::acquire`]. The claims on the other segments are withdrawn in the same way: a grant that arrives after
+    /// that is released in the background.
     ///
     /// # Errors
     /// As [`Lock::acquire`].
@@ -135,24 +140,25 @@ impl AnySegment {
     /// ```
     pub async fn acquire(&self) -> Result<(u32, Guard)> {
         let wait = self.segments.first().map(Lock::wait_until);
-        if let Some(had) = self.try_acquire().await? {
-            return Ok(had);
+        if let Some(acquired) = self.try_acquire().await? {
+            return Ok(acquired);
         }
         let all = self.segments.iter().zip(wait.into_iter().cycle());
-        let (number, guard) = first_of(all.map(|(lock, wait)| lock.acquire_within(wait))).await;
+        let (number, guard) = select_all(all.map(|(lock, wait)| lock.acquire_within(wait))).await;
         Ok((number as u32, guard?))
     }
 
-    /// Does `work` while a segment is held; it is told which. The work is dropped the moment the segment is lost.
+    /// Runs `work` with the number of a segment while that segment is held. The work is dropped when the segment is
+    /// lost.
     ///
     /// # Guarantees
     /// As [`Lock::run`].
     ///
     /// # Cancel safety
-    /// As there.
+    /// As [`Lock::run`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Lock::run`].
     ///
     /// # Examples
     /// ```
@@ -178,7 +184,7 @@ mod tests {
     use crate::Client;
     use crate::engines::Memory;
 
-    /// Whoever changed this would let two versions of a service work on one key at once.
+    /// Another mapping would let two versions of a service work on one key at once.
     #[tokio::test]
     async fn a_key_stays_in_its_segment() {
         let client = Client::new(Memory::new());

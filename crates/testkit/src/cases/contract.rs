@@ -47,22 +47,6 @@ pub(super) async fn a_release_is_safe_at_any_time_and_touches_no_other_claim<F: 
     assert_eq!(two.release(&second).await.expect("answers"), Released::NotHeld, "twice");
 }
 
-pub(super) async fn the_engine_reads_no_clock_of_its_own_and_never_sleeps<F: Fixture>(_: Arc<F>) {
-    let engines = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../latchwork/src/engines"));
-    let source = engines.join(F::SOURCE);
-    let files = match std::fs::read_dir(&source) {
-        Ok(folder) => folder.map(|file| file.expect("readable").path()).collect(),
-        Err(_) => vec![source],
-    };
-    assert!(!files.is_empty());
-    for file in files.iter().filter(|file| file.extension().is_some_and(|kind| kind == "rs")) {
-        let text = std::fs::read_to_string(file).expect("readable");
-        for banned in ["time::sleep", "thread::sleep", "Instant::now", "SystemTime::now", "interval("] {
-            assert!(!text.contains(banned), "{file:?} uses {banned}");
-        }
-    }
-}
-
 pub(super) async fn nobody_else_is_granted_before_the_deadline_that_was_told<F: Fixture>(fixture: Arc<F>) {
     if F::guarantees().lives_with_session {
         return nobody_else_is_granted_before_the_session_ends(&*fixture).await;

@@ -146,7 +146,6 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
         contract:
             ["C1"] a_repeated_claim_gives_the_same_answer;
             ["C2"] a_release_is_safe_at_any_time_and_touches_no_other_claim;
-            ["C3"] the_engine_reads_no_clock_of_its_own_and_never_sleeps;
             ["C4"] nobody_else_is_granted_before_the_deadline_that_was_told;
             ["C4"] a_handed_over_grant_is_above_the_floor, unless tells_nobody;
             ["C5"] an_error_says_that_nothing_was_done_and_nothing_was;

@@ -9,7 +9,7 @@ use crate::clock::Moment;
 use crate::core::defaults;
 use crate::core::held::LocalLease;
 use crate::core::terms::{LeaseTerms, WaitUntil};
-use crate::engine::{Answer, Grant, Wake};
+use crate::engine::{BoxedVerdict, Grant, Wake};
 
 /// One attempt.
 #[derive(Clone, Debug)]
@@ -117,13 +117,13 @@ impl AcquireAttempt {
     }
 
     /// The claim was answered, or failed.
-    pub(super) fn answered(&mut self, now: Moment, answer: Result<&Answer, Failed>) -> NextStep {
+    pub(super) fn answered(&mut self, now: Moment, answer: Result<&BoxedVerdict, Failed>) -> NextStep {
         if answer.is_ok() {
             self.answered = self.sent;
         }
         match answer {
-            Ok(Answer::Granted(grant)) => self.hold(now, grant).unwrap_or_else(|| self.too_late(now)),
-            Ok(Answer::Busy(busy)) => {
+            Ok(BoxedVerdict::Granted(grant)) => self.hold(now, grant).unwrap_or_else(|| self.too_late(now)),
+            Ok(BoxedVerdict::Busy(busy)) => {
                 self.failing_since = None;
                 self.floor = busy.floor;
                 self.again_at = now.after(busy.again_in);
@@ -269,7 +269,7 @@ mod tests {
                         w.held_until = Some(w.now + TTL.as_millis() as u64);
                         w.now += delay;
                         let grant = Grant { token: Some(1), valid: Valid::For(TTL) };
-                        w.step = w.attempt.answered(at(w.now), Ok(&Answer::Granted(grant)));
+                        w.step = w.attempt.answered(at(w.now), Ok(&BoxedVerdict::Granted(grant)));
                     });
                     next(&|w| {
                         w.send();
@@ -277,7 +277,7 @@ mod tests {
                         w.now += delay;
                         let mut busy = Busy::new(Duration::from_millis(100));
                         busy.floor = Some(7);
-                        w.step = w.attempt.answered(at(w.now), Ok(&Answer::Busy(busy.into())));
+                        w.step = w.attempt.answered(at(w.now), Ok(&BoxedVerdict::Busy(busy.into())));
                     });
                     for effect in [Effect::None, Effect::Unknown] {
                         for is_transient in [false, true] {
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn a_grant_that_came_too_late_is_asked_for_again_with_patience_and_not_for_ever() {
-        let late = Answer::Granted(Grant { token: Some(1), valid: Valid::For(TTL) });
+        let late = BoxedVerdict::Granted(Grant { token: Some(1), valid: Valid::For(TTL) });
         for (wait, asks) in
             [(WaitUntil::Never, 0), (WaitUntil::Moment(at(3_500)), 2), (WaitUntil::Forever, 30)]
         {
@@ -404,7 +404,7 @@ mod tests {
         let mut now = at(1_000);
         let mut asks = |attempt: &mut AcquireAttempt| {
             attempt.sending(now);
-            attempt.answered(now, Ok(&Answer::Busy(Busy::new(Duration::from_secs(60)).into())));
+            attempt.answered(now, Ok(&BoxedVerdict::Busy(Busy::new(Duration::from_secs(60)).into())));
             let NextStep::Pause(until) = attempt.woken(now, Some(Err(LOST))) else { panic!("a storm") };
             assert_eq!(attempt.woken(until, None), NextStep::Claim);
             let pause = until.since(now);
@@ -420,7 +420,7 @@ mod tests {
     #[test]
     fn however_often_waiting_fails_the_pauses_stay_short_and_end() {
         let (mut attempt, _) = AcquireAttempt::new(WaitUntil::Forever, TERMS, 255, at(1_000));
-        attempt.answered(at(1_000), Ok(&Answer::Busy(Busy::new(Duration::MAX).into())));
+        attempt.answered(at(1_000), Ok(&BoxedVerdict::Busy(Busy::new(Duration::MAX).into())));
         for _ in 0..200 {
             let step = attempt.woken(at(1_000), Some(Err(LOST)));
             assert!(matches!(step, NextStep::Pause(until) if until <= at(2_000)), "{step:?}");

@@ -25,7 +25,7 @@ use super::queue::LocalBlocker;
 use super::terms::{LockTerms, WaitUntil};
 use super::{Core, HeldClaim, defaults};
 use crate::clock::Moment;
-use crate::engine::{Answer, Busy, Claim, Note, Wake};
+use crate::engine::{BoxedVerdict, Busy, Claim, Note, Wake};
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// The end of an attempt.
@@ -137,8 +137,8 @@ async fn drive(
                 let (waits, was_failing) =
                     (matches!(step, NextStep::Wait(_) | NextStep::Pause(_)), failure.is_some());
                 failure = match answer {
-                    Ok(Answer::Granted(_)) => None,
-                    Ok(Answer::Busy(answer)) => {
+                    Ok(BoxedVerdict::Granted(_)) => None,
+                    Ok(BoxedVerdict::Busy(answer)) => {
                         if waits {
                             report.busy(terms, &answer, busy.as_deref(), was_failing);
                         }
@@ -216,14 +216,14 @@ fn send_claim(core: &Arc<Core>, claim: &Arc<Claim>, mut ticket: Ticket, now: Mom
 
 /// A claim under way.
 struct ClaimRequest {
-    request: LimitedRequest<Answer>,
+    request: LimitedRequest<BoxedVerdict>,
     ticket: Option<Ticket>,
     /// Whether the server may know the claim from an earlier request.
     was_sent: bool,
 }
 
 impl Future for ClaimRequest {
-    type Output = (Result<Answer>, Ticket);
+    type Output = (Result<BoxedVerdict>, Ticket);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { request, ticket: held, was_sent } = &mut *self;

@@ -12,7 +12,7 @@ use super::{
 use crate::LockName;
 use crate::clock::Clock;
 use crate::engine::{Claim, Mode};
-use crate::names::AsItIs;
+use crate::names::BuildIdentityHasher;
 use crate::poison::lock_ignoring_poison;
 
 const SHARDS: usize = 16;
@@ -26,9 +26,9 @@ pub(in crate::core) struct LocalQueues<J: Joinable> {
 pub(super) type Slot<J> = Arc<TurnSlot<<J as Joinable>::Joined>>;
 
 pub(super) struct Shard<J: Joinable> {
-    pub(super) queues: HashMap<LockName, NameQueue<J>, AsItIs>,
+    pub(super) queues: HashMap<LockName, NameQueue<J>, BuildIdentityHasher>,
     /// The names that the sweeper checks: those which a task has needed since its last check.
-    pub(super) contended: HashSet<LockName, AsItIs>,
+    pub(super) contended: HashSet<LockName, BuildIdentityHasher>,
 }
 
 /// The queue of one name, and what the sweeper checks in it.

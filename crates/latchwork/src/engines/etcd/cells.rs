@@ -41,7 +41,7 @@ fn version(revision: i64) -> Version {
 
 impl Cells for Etcd {
     /// The server pushes every change, but some versions of etcd are known to lose events.
-    fn look_in(&self, _: Duration) -> Duration {
+    fn poll_interval(&self, _: Duration) -> Duration {
         Duration::from_secs(10)
     }
 

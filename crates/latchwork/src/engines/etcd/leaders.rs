@@ -49,8 +49,8 @@ fn leader(holder: Option<ContenderKey>) -> CellState {
 
 impl Cells for Leaders {
     /// As often as other cells.
-    fn look_in(&self, unchanged_for: Duration) -> Duration {
-        self.0.look_in(unchanged_for)
+    fn poll_interval(&self, unchanged_for: Duration) -> Duration {
+        self.0.poll_interval(unchanged_for)
     }
 
     async fn read(&self, name: &LockName) -> Result<CellState> {

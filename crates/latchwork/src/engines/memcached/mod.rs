@@ -51,8 +51,8 @@ use crate::engine::{
     Busy, Claim, ClaimId, Engine, EngineUrl, Filter, LockState, Released, Renewal, Revoke, Revoked,
     SharedCells, Verdict, Wake,
 };
-use crate::engines::quarantine::Quarantine;
-use crate::names::AsItIs;
+use crate::engines::quarantine::QuarantinePolicy;
+use crate::names::BuildIdentityHasher;
 use crate::poison::lock_ignoring_poison;
 use crate::{Effect, ErrorKind, Faults, Guarantees, LockName, Promise, Result};
 
@@ -66,9 +66,9 @@ struct Shared {
     /// In the order of the URL.
     sessions: Vec<Arc<Session>>,
     prefix: String,
-    quarantine: (Quarantine, Duration),
+    quarantine: (QuarantinePolicy, Duration),
     /// Not hashed again: the ids are random.
-    claims: Mutex<HashMap<ClaimId, KnownClaim, AsItIs>>,
+    claims: Mutex<HashMap<ClaimId, KnownClaim, BuildIdentityHasher>>,
 }
 
 /// What the client remembers of a claim.
@@ -144,7 +144,7 @@ impl Memcached {
     }
 
     pub(crate) fn promises() -> Guarantees {
-        promises((Quarantine::Auto, Duration::from_secs(60)), Vec::new())
+        promises((QuarantinePolicy::Auto, Duration::from_secs(60)), Vec::new())
     }
 
     /// The key of a lock, the session with the server that has it, and a connection to that.
@@ -170,7 +170,7 @@ fn item(connection: &Connection, reply: Result<Reply>) -> Result<Option<Item>> {
     }
 }
 
-fn promises((quarantine, max_ttl): (Quarantine, Duration), warnings: Vec<String>) -> Guarantees {
+fn promises((quarantine, max_ttl): (QuarantinePolicy, Duration), warnings: Vec<String>) -> Guarantees {
     Guarantees {
         engine: "memcached",
         tokens: None,
@@ -196,8 +196,8 @@ fn promises((quarantine, max_ttl): (Quarantine, Duration), warnings: Vec<String>
             holder_crash: Promise::Exclusive,
             holder_pause: Promise::Breaks,
             restart: match quarantine {
-                Quarantine::Strict => Promise::Exclusive,
-                Quarantine::Auto | Quarantine::Off => Promise::Breaks,
+                QuarantinePolicy::Strict => Promise::Exclusive,
+                QuarantinePolicy::Auto | QuarantinePolicy::Off => Promise::Breaks,
             },
             failover: Promise::Breaks,
             partition: Promise::Exclusive,

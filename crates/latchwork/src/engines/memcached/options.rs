@@ -8,7 +8,7 @@ use super::keys::MAX_PREFIX;
 use crate::Result;
 use crate::engine::EngineUrl;
 use crate::engine::url_options::invalid;
-use crate::engines::quarantine::Quarantine;
+use crate::engines::quarantine::QuarantinePolicy;
 use crate::net::tls::tls;
 
 const KNOWN: [&str; 6] = ["ca", "cert", "key", "max-ttl", "prefix", "quarantine"];
@@ -18,7 +18,7 @@ pub(super) struct Options {
     pub(super) endpoints: Vec<Endpoint>,
     /// The beginning of every lock's key.
     pub(super) prefix: String,
-    pub(super) quarantine: Quarantine,
+    pub(super) quarantine: QuarantinePolicy,
     pub(super) max_ttl: Duration,
 }
 
@@ -45,7 +45,7 @@ impl Options {
         if let Some(twice) = names.windows(2).find(|two| two[0] == two[1]) {
             return Err(invalid(url, format!("{} is named twice", twice[0])));
         }
-        let (quarantine, max_ttl) = Quarantine::of(url)?;
+        let (quarantine, max_ttl) = QuarantinePolicy::of(url)?;
         Ok(Self { endpoints, prefix: prefix(url)?, quarantine, max_ttl })
     }
 }

@@ -6,7 +6,7 @@ use super::keys::LIFE;
 use super::wire::{self, ProtocolError, Reply};
 use crate::clock::random_bytes;
 use crate::engine::ClaimId;
-use crate::engines::claim_id_hex::{digits, parse_id};
+use crate::engines::claim_id_hex::{encode_id, parse_id};
 use crate::net::connection_error::ConnectionError;
 use crate::{Error, ErrorKind, Result};
 
@@ -35,7 +35,7 @@ pub(super) struct ServerStats {
 
 /// All requests in one round trip. A client that finds no life on the server gives it one.
 pub(super) fn requests() -> Vec<u8> {
-    let mine = digits(ClaimId::from_bytes(random_bytes()));
+    let mine = encode_id(ClaimId::from_bytes(random_bytes()));
     let ask = format!("stats\r\nstats settings\r\nms {LIFE} {} ME T0\r\n", mine.len());
     [ask.as_bytes(), &mine, format!("\r\nmg {LIFE} v\r\n").as_bytes()].concat()
 }

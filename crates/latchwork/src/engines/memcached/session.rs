@@ -9,7 +9,7 @@ use super::connection::Connection;
 use super::endpoint::Endpoint;
 use super::errors;
 use super::server_stats::{MAX_REPLY, ServerStats, WireError, requests};
-use crate::engines::quarantine::{Lives, Quarantine};
+use crate::engines::quarantine::{QuarantinePolicy, RestartTracker};
 use crate::net::connection_error::ConnectionError;
 use crate::net::deadline;
 use crate::net::dial::dial;
@@ -21,7 +21,7 @@ use crate::{Effect, Error, Result};
 /// One client's session with one server.
 pub(super) struct Session {
     pub(super) endpoint: Endpoint,
-    quarantine: (Quarantine, Duration),
+    quarantine: (QuarantinePolicy, Duration),
     connections: PerRuntime<Connection>,
     history: Mutex<ServerHistory>,
 }
@@ -29,12 +29,12 @@ pub(super) struct Session {
 /// What the client knows about the server from its connections so far.
 #[derive(Default)]
 struct ServerHistory {
-    lives: Lives,
+    lives: RestartTracker,
     warnings: Vec<String>,
 }
 
 impl Session {
-    pub(super) fn new(endpoint: Endpoint, quarantine: (Quarantine, Duration)) -> Self {
+    pub(super) fn new(endpoint: Endpoint, quarantine: (QuarantinePolicy, Duration)) -> Self {
         Self { endpoint, quarantine, connections: PerRuntime::default(), history: Mutex::default() }
     }
 
@@ -95,7 +95,7 @@ impl Session {
         let stats = stats.map_err(|wire_error| errors::no_server_stats(wire_error, &self.endpoint))?;
         stats.check(&self.endpoint.shown_as)?;
         let mut history = lock_ignoring_poison(&self.history);
-        history.lives.met(&stats.life.to_string(), stats.uptime, true, self.quarantine);
+        history.lives.record_run(&stats.life.to_string(), stats.uptime, true, self.quarantine);
         history.warnings = stats.warnings(&self.endpoint.shown_as);
         drop(history);
         Ok(stats)

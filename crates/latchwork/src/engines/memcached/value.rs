@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use super::wire::EXTRA_SECONDS;
 use crate::engine::{Claim, ClaimId, ClaimState, Foreign, Note};
-use crate::engines::claim_id_hex::{ID, digits, parse_id, stranger_id};
+use crate::engines::claim_id_hex::{ID_DIGITS, encode_id, foreign_id, parse_id};
 
 /// Marks a claim whose lease must not be renewed. It precedes the id.
 const REVOKED: u8 = b'!';
 
 /// The value of a claim.
 pub(super) fn of(claim: &Claim) -> Vec<u8> {
-    [&digits(claim.id)[..], b"\n", claim.note.as_str().as_bytes()].concat()
+    [&encode_id(claim.id)[..], b"\n", claim.note.as_str().as_bytes()].concat()
 }
 
 /// The value of a claim after an operator revoked it.
@@ -55,7 +55,7 @@ pub(super) fn holder(value: &[u8], mut left: Option<u64>) -> ClaimState {
             holder
         }
         None => {
-            let mut stranger = ClaimState::new(stranger_id(value));
+            let mut stranger = ClaimState::new(foreign_id(value));
             stranger.note = Note::new("a client that is not latchwork");
             stranger.foreign = Some(Box::new(Foreign::new("item", value)));
             stranger
@@ -71,7 +71,7 @@ fn read(value: &[u8]) -> Option<(ClaimId, &[u8], bool)> {
         Some(rest) => (true, rest),
         None => (false, value),
     };
-    let (id, rest) = value.split_at_checked(ID)?;
+    let (id, rest) = value.split_at_checked(ID_DIGITS)?;
     Some((parse_id(id)?, rest.strip_prefix(b"\n")?, is_revoked))
 }
 
@@ -94,7 +94,7 @@ mod tests {
         );
         assert_eq!(holder(&value, None).note.as_str(), "two words");
         assert_eq!(holder(&revoked(&value), None).note.as_str(), "two words (revoked)");
-        for unexpected in [&b""[..], b"!", b"1", &digits(claim.id), &value[1..], b"\xff\n", &[b'!'; 33]] {
+        for unexpected in [&b""[..], b"!", b"1", &encode_id(claim.id), &value[1..], b"\xff\n", &[b'!'; 33]] {
             assert_eq!(owner(unexpected, claim.id), Owner::Another);
             assert_eq!(holder(unexpected, None).note.as_str(), "a client that is not latchwork");
         }

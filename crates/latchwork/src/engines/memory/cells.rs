@@ -8,19 +8,19 @@ use tokio::sync::Notify;
 
 use super::{Memory, Verb};
 use crate::engine::{CellState, Cells, Version, Written};
-use crate::names::AsItIs;
+use crate::names::BuildIdentityHasher;
 use crate::{LockName, Result};
 
-/// What was set, and who wants to know.
+/// The cells that are set.
 #[derive(Default)]
-pub(super) struct Stored {
-    states: HashMap<LockName, CellState, AsItIs>,
-    /// One counter for all: no cell ever has a version again.
-    last: u128,
+pub(super) struct CellTable {
+    states: HashMap<LockName, CellState, BuildIdentityHasher>,
+    /// One counter for all cells, so that a deleted cell never has an earlier version again.
+    last_version: u128,
     changed: Arc<Notify>,
 }
 
-impl Stored {
+impl CellTable {
     fn version(&self, name: &LockName) -> Version {
         self.states.get(name).map_or(Version::ABSENT, |state| state.version)
     }
@@ -31,8 +31,8 @@ impl Stored {
         }
         let version = match value {
             Some(value) => {
-                self.last += 1;
-                let version = Version::new(self.last);
+                self.last_version += 1;
+                let version = Version::new(self.last_version);
                 self.states.insert(name.clone(), CellState::new(version, value.to_vec()));
                 version
             }
@@ -47,31 +47,33 @@ impl Stored {
 }
 
 impl Cells for Memory {
-    /// Every change is told.
-    fn look_in(&self, _: Duration) -> Duration {
+    /// `watch` reports every change.
+    fn poll_interval(&self, _: Duration) -> Duration {
         Duration::from_secs(60 * 60)
     }
 
     async fn read(&self, name: &LockName) -> Result<CellState> {
-        self.play(Verb::Cell, |state, _| state.cells.states.get(name).cloned().unwrap_or(CellState::ABSENT))
-            .await
+        self.with_faults(Verb::Cell, |shared, _| {
+            shared.cells.states.get(name).cloned().unwrap_or(CellState::ABSENT)
+        })
+        .await
     }
 
     async fn has_changed(&self, name: &LockName, seen: Version) -> Result<bool> {
-        self.play(Verb::Cell, |state, _| state.cells.version(name) != seen).await
+        self.with_faults(Verb::Cell, |shared, _| shared.cells.version(name) != seen).await
     }
 
     async fn write_if(&self, name: &LockName, seen: Version, value: Option<&[u8]>) -> Result<Written> {
-        self.play(Verb::Cell, |state, _| state.cells.write_if(name, seen, value)).await
+        self.with_faults(Verb::Cell, |shared, _| shared.cells.write_if(name, seen, value)).await
     }
 
     async fn watch(&self, name: &LockName, seen: Version) -> Result<()> {
-        let changed = self.state().cells.changed.clone();
+        let changed = self.shared().cells.changed.clone();
         loop {
             let mut next = std::pin::pin!(changed.notified());
-            // Before the look: what changes after it is told.
+            // Enabled before the read, so that a later change is not missed.
             next.as_mut().enable();
-            if self.state().cells.version(name) != seen {
+            if self.shared().cells.version(name) != seen {
                 return Ok(());
             }
             next.await;

@@ -73,7 +73,7 @@ fn protocol_error() -> Error {
 
 impl Cells for MysqlCells {
     /// The server sends no notifications of changes.
-    fn look_in(&self, unchanged_for: Duration) -> Duration {
+    fn poll_interval(&self, unchanged_for: Duration) -> Duration {
         sql::poll_cell_in(unchanged_for)
     }
 

@@ -90,7 +90,7 @@ fn version(number: i64) -> Version {
 
 impl Cells for PostgresCells {
     /// The server sends notifications of changes, except through a pooler.
-    fn look_in(&self, unchanged_for: Duration) -> Duration {
+    fn poll_interval(&self, unchanged_for: Duration) -> Duration {
         if self.0.shared.is_known_pooled() {
             sql::poll_cell_in(unchanged_for)
         } else {
@@ -149,6 +149,6 @@ impl Cells for PostgresCells {
                 let _ = connection.command(&format!("UNLISTEN {last_channel}")).await;
             }
         };
-        pool.cell_subscriptions().until_told(&channel, listen, check, unlisten).await
+        pool.cell_subscriptions().wait_for_message(&channel, listen, check, unlisten).await
     }
 }

@@ -19,7 +19,7 @@ use super::statements::{text, types};
 use super::{grants, inserts, statements};
 use crate::core::defaults::REQUEST_LIMIT;
 use crate::engine::ClaimId;
-use crate::engines::cell_subscriptions::{CellSubscriptions, SubscriptionsDriven};
+use crate::engines::cell_subscriptions::{CellSubscriptions, WakesWatchersOnDrop};
 use crate::engines::close_flag::{CloseFlag, ClosesOnDrop};
 use crate::engines::sql::{Query, QueryResult, SqlValue, Statement};
 use crate::engines::waiter_table::Notification;
@@ -83,7 +83,7 @@ impl Drop for DriverGuard {
 
 /// Starts the task that drives the connection and delivers its notifications.
 fn drive<S, T>(
-    (driven, cells): (ClosesOnDrop, SubscriptionsDriven),
+    (driven, cells): (ClosesOnDrop, WakesWatchersOnDrop),
     (client, mut connection): (Client, tokio_postgres::Connection<S, T>),
 ) -> (Client, AbortHandle)
 where
@@ -95,7 +95,7 @@ where
             if let AsyncMessage::Notification(message) = message {
                 match read_notification(message.payload()) {
                     Some((id, token)) => driven.0.waiters.deliver(id, Notification::Granted(token)),
-                    None => cells.0.tell(message.channel()),
+                    None => cells.0.notify(message.channel()),
                 }
             }
         }
@@ -115,7 +115,7 @@ impl Connection {
         };
         let close_flag = CloseFlag::new(&shared.waiters);
         let cells = Arc::<CellSubscriptions>::default();
-        let driven = (ClosesOnDrop(close_flag.clone()), SubscriptionsDriven(cells.clone()));
+        let driven = (ClosesOnDrop(close_flag.clone()), WakesWatchersOnDrop(cells.clone()));
         let limit = tokio::time::timeout(deadline::CONNECT, super::wire::connect(options));
         let connected = limit
             .await

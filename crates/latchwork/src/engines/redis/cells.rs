@@ -43,7 +43,7 @@ fn version(digits: &[u8]) -> Result<Version> {
 impl Cells for Redis {
     /// The server publishes changes, except while the connection is being reopened, or if it is a replica
     /// that was promoted.
-    fn look_in(&self, _: Duration) -> Duration {
+    fn poll_interval(&self, _: Duration) -> Duration {
         Duration::from_secs(10)
     }
 
@@ -84,7 +84,7 @@ impl Cells for Redis {
         let look = async { Ok(self.read_cell(&connection, &key).await?.version != seen) };
         let (unsubscriber, unsubscribed) = (connection.clone(), channel.clone());
         let end = move || async move { unsubscriber.unsubscribe(&unsubscribed).await };
-        connection.cells.until_told(&channel, listen, look, end).await
+        connection.cells.wait_for_message(&channel, listen, look, end).await
     }
 }
 

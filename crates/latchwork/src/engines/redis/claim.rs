@@ -78,7 +78,7 @@ impl Redis {
         let (options, script) = (self.options(), Script::for_claim(claim.mode));
         let mut command = self.script_call(connection, script, keys);
         command
-            .arg(&record::digits(claim.id)[..])
+            .arg(&record::encode_id(claim.id)[..])
             .arg(&record::Tail(claim, self.session.channel_id()))
             .arg(&millis(claim.ttl))
             .arg(&millis(wait_lease(claim)));
@@ -119,7 +119,7 @@ impl Redis {
     pub(super) fn busy(&self, claim: &Claim, state: &KeyState) -> Busy {
         let heartbeat_in = self.next_heartbeat(claim);
         let is_silent = state.has_silent_holder();
-        let polls = self.session.waiters.met(claim.id, is_silent);
+        let polls = self.session.waiters.count_silent_holder(claim.id, is_silent);
         // Only the first waiter has to look by itself, because a dead holder publishes nothing. The others
         // are notified.
         let again_in = match (state.place, u64::try_from(state.free_in)) {

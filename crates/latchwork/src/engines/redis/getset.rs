@@ -22,7 +22,7 @@ use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Foreign, Grant, Lifetime, LockState, Mode,
     Note, Released, Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
-use crate::engines::claim_id_hex::stranger_id;
+use crate::engines::claim_id_hex::foreign_id;
 use crate::poison::lock_ignoring_poison;
 use crate::{Effect, Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promise, Result};
 
@@ -325,7 +325,7 @@ impl GetSet {
         let value = match content {
             KeyContent::String(value) => &value[..],
             KeyContent::OtherType(kind, left) => {
-                let mut holder = ClaimState::new(stranger_id(kind.as_bytes()));
+                let mut holder = ClaimState::new(foreign_id(kind.as_bytes()));
                 (holder.note, holder.expires_in) = (Note::new(NO_VALUE), *left);
                 holder.foreign = Some(Box::new(Foreign::not_a_lock(kind.clone())));
                 return Some(holder);
@@ -341,7 +341,7 @@ impl GetSet {
         let is_ours = |sent: &SentValues| time.is_some_and(|time| sent.values.contains(&time));
         let ours = claims.iter().find(|(_, sent)| is_ours(sent)).map(|(id, _)| *id);
         drop(claims);
-        let mut holder = ClaimState::new(ours.unwrap_or_else(|| stranger_id(value)));
+        let mut holder = ClaimState::new(ours.unwrap_or_else(|| foreign_id(value)));
         holder.note = Note::new(if time.is_some() { NO_NAME } else { NO_TIME });
         holder.expires_in = left.map(Duration::from_millis);
         holder.foreign = ours.is_none().then(|| Box::new(Foreign::new("string", value)));

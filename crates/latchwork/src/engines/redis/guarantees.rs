@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::options::Scheme;
-use crate::engines::quarantine::Quarantine;
+use crate::engines::quarantine::QuarantinePolicy;
 use crate::{Faults, Guarantees, Promise};
 
 pub(super) fn guarantees(
     scheme: Scheme,
     max_ttl: Duration,
-    quarantine: Quarantine,
+    quarantine: QuarantinePolicy,
     warnings: Vec<String>,
 ) -> Guarantees {
     let shares = scheme == Scheme::Set;
@@ -38,8 +38,8 @@ pub(super) fn guarantees(
             holder_crash: Promise::Exclusive,
             holder_pause: Promise::FencedOnly,
             restart: match quarantine {
-                Quarantine::Strict => Promise::Exclusive,
-                Quarantine::Auto | Quarantine::Off => Promise::FencedOnly,
+                QuarantinePolicy::Strict => Promise::Exclusive,
+                QuarantinePolicy::Auto | QuarantinePolicy::Off => Promise::FencedOnly,
             },
             failover: Promise::FencedOnly,
             partition: Promise::Exclusive,

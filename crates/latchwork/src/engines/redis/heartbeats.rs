@@ -131,7 +131,7 @@ impl Redis {
         }
         for Heartbeat { claim, .. } in due {
             let tail = record::Tail(claim, self.session.channel_id());
-            command.arg(&record::digits(claim.id)[..]).arg(&tail).arg(&millis(wait_lease(claim)));
+            command.arg(&record::encode_id(claim.id)[..]).arg(&tail).arg(&millis(wait_lease(claim)));
         }
         let reply = connection.call(Script::Heartbeat, command, self.options()).await?;
         script_replies::heartbeats(reply, due.len())

@@ -58,7 +58,7 @@ use crate::engine::{
     Busy, Claim, ClaimId, Engine, EngineUrl, Filter, LockState, Released, Renewal, Revoke, Revoked,
     SharedCells, Verdict, Wake,
 };
-use crate::engines::quarantine::Quarantine;
+use crate::engines::quarantine::QuarantinePolicy;
 use crate::{Client, Error, ErrorKind, Guarantees, Result};
 
 pub use self::getset::GetSet;
@@ -99,7 +99,7 @@ impl Redis {
     }
 
     pub(crate) fn promises() -> Guarantees {
-        guarantees(Scheme::Set, Duration::from_secs(60), Quarantine::Auto, Vec::new())
+        guarantees(Scheme::Set, Duration::from_secs(60), QuarantinePolicy::Auto, Vec::new())
     }
 
     fn options(&self) -> &Options {

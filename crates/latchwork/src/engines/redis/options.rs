@@ -9,7 +9,7 @@ use super::redlock::DistinctMasters;
 use crate::Result;
 use crate::engine::EngineUrl;
 use crate::engine::url_options::{choice, host_and_port, invalid, number, span};
-use crate::engines::quarantine::Quarantine;
+use crate::engines::quarantine::QuarantinePolicy;
 use crate::net::tls::tls;
 
 const KNOWN: [&str; 11] = [
@@ -63,7 +63,7 @@ pub(super) struct Options {
     /// Before every lock's name.
     pub(super) prefix: String,
     pub(super) scheme: Scheme,
-    pub(super) quarantine: Quarantine,
+    pub(super) quarantine: QuarantinePolicy,
     pub(super) max_ttl: Duration,
     pub(super) max_waiters: u32,
     /// For how long a released lock with waiters stays free, so that clients that poll can take it as well.
@@ -79,7 +79,7 @@ impl Options {
     pub(super) fn of(url: &EngineUrl) -> Result<Self> {
         url.expect_only(&KNOWN)?;
         let (endpoint, shown_as) = endpoint(url)?;
-        let (quarantine, max_ttl) = Quarantine::of(url)?;
+        let (quarantine, max_ttl) = QuarantinePolicy::of(url)?;
         let wakes = choice(url, "handover", &[("direct", false), ("wake", true)])?;
         Ok(Self {
             endpoint,

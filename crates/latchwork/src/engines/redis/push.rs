@@ -58,14 +58,14 @@ impl Codec for PushCodec {
     /// Messages may be lost with the connection: every waiter and every watcher looks again.
     fn on_retired(&self) {
         self.waiters.recheck_all();
-        self.cells.tell_all();
+        self.cells.notify_all();
     }
 }
 
 impl PushCodec {
     fn message(&self, channel: &[u8], message: &[u8]) {
         if channel.starts_with(CHANNEL.as_bytes()) {
-            self.cells.tell(&String::from_utf8_lossy(channel));
+            self.cells.notify(&String::from_utf8_lossy(channel));
         } else if let Some((id, notification)) = parse_message(message) {
             self.waiters.deliver(id, notification);
         }

@@ -7,11 +7,11 @@ use std::time::{Duration, SystemTime};
 use super::lua::layout::{self, CHANNEL_LEN, ID_LEN, TOKEN_LEN};
 use super::wire::{Arg, Command};
 use crate::engine::{Claim, ClaimState, Foreign, Mode, Note};
-use crate::engines::claim_id_hex::{self, stranger_id};
-pub(super) use crate::engines::claim_id_hex::{digits, parse_id};
+use crate::engines::claim_id_hex::{self, foreign_id};
+pub(super) use crate::engines::claim_id_hex::{encode_id, parse_id};
 use crate::{OwnerId, clock};
 
-const _: () = assert!(ID_LEN == claim_id_hex::ID);
+const _: () = assert!(ID_LEN == claim_id_hex::ID_DIGITS);
 
 /// A claim in this mode may have an owner.
 const EXCLUSIVE: &[u8] = &[layout::MODE_EXCLUSIVE];
@@ -166,7 +166,7 @@ fn without_attempt(value: &[u8]) -> &[u8] {
 
 /// A holder of another kind. Its value is not shown, because knowing it is enough to release the lock.
 fn stranger(value: &[u8]) -> ClaimState {
-    let mut state = ClaimState::new(stranger_id(value));
+    let mut state = ClaimState::new(foreign_id(value));
     state.note = Note::new("a client that is not latchwork");
     state
 }

@@ -19,7 +19,7 @@ impl Redis {
         if script.is_shared() {
             Box::pin(connection.load_shared_scripts(self.options())).await?;
         }
-        self.release_value(&connection, script, keys, &record::digits(claim.id), &tail).await
+        self.release_value(&connection, script, keys, &record::encode_id(claim.id), &tail).await
     }
 
     pub(super) async fn release_value(

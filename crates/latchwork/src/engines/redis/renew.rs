@@ -17,7 +17,7 @@ impl Redis {
     }
 
     pub(super) async fn renew_exclusive(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
-        let values: Vec<_> = claims.iter().map(|claim| record::digits(claim.id)).collect();
+        let values: Vec<_> = claims.iter().map(|claim| record::encode_id(claim.id)).collect();
         self.renew_values(claims, &values).await
     }
 

@@ -73,7 +73,7 @@ impl Redis {
         keys.write_waiters(&mut command);
         command.arg(value);
         if let Some(id) = at_once {
-            command.arg(&record::digits(id)[..]);
+            command.arg(&record::encode_id(id)[..]);
         }
         match connection.call(Script::Revoke, command, self.options()).await? {
             Reply::Int(-1) => {

@@ -10,7 +10,7 @@ use super::lua::layout::CHANNEL_PREFIX;
 use super::options::Options;
 use super::record;
 use crate::Result;
-use crate::engines::quarantine::Lives;
+use crate::engines::quarantine::RestartTracker;
 use crate::engines::waiter_table::WaiterTable;
 use crate::net::per_runtime::PerRuntime;
 use crate::poison::lock_ignoring_poison;
@@ -28,7 +28,7 @@ pub(super) struct Session {
 /// The restarts and the settings of the server, as far as this client has seen them.
 #[derive(Default)]
 struct KnownServer {
-    lives: Lives,
+    lives: RestartTracker,
     warnings: Vec<String>,
 }
 
@@ -100,6 +100,6 @@ impl KnownServer {
     fn connected(&mut self, server: &ServerInfo, options: &Options) {
         self.warnings = server.warnings();
         let rule = (options.quarantine, options.max_ttl);
-        self.lives.met(&server.run_id, server.uptime, !server.is_durable, rule);
+        self.lives.record_run(&server.run_id, server.uptime, !server.is_durable, rule);
     }
 }

@@ -39,7 +39,7 @@ impl Redis {
         }
         for claim in claims {
             let tail = record::Tail(claim, self.session.channel_id());
-            command.arg(&record::digits(claim.id)[..]).arg(&tail).arg(&millis(claim.ttl));
+            command.arg(&record::encode_id(claim.id)[..]).arg(&tail).arg(&millis(claim.ttl));
         }
         script_replies::renewals(connection.call(Script::RenewShared, command, options).await?, claims)
     }

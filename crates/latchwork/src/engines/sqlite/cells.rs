@@ -1,23 +1,23 @@
-//! Cells: a row each, which stays when the cell is deleted, so that no version is ever given twice.
+//! Cells: one row each. The row stays when the cell is deleted, so that no version is used twice.
 
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::queue::Rings;
+use super::peer::Outbox;
 use super::store::{first, transaction};
 use super::{Shared, Sqlite};
 use crate::clock;
 use crate::engine::{CellState, Cells, Version, Written};
 use crate::{LockName, Result};
 
-/// Made when it is first needed: databases without cells stay as they are. The version is the newest write's.
+/// Created on first use: databases without cells stay unchanged. `version` is that of the newest write.
 const TABLE: &str =
     "CREATE TABLE IF NOT EXISTS cell (name TEXT PRIMARY KEY, version INTEGER NOT NULL, value BLOB) STRICT";
 const READ: &str = "SELECT version, value FROM cell WHERE name = ?1 AND value IS NOT NULL";
-const LOOK: &str = "SELECT version FROM cell WHERE name = ?1 AND value IS NOT NULL";
+const READ_VERSION: &str = "SELECT version FROM cell WHERE name = ?1 AND value IS NOT NULL";
 const WRITE: &str = include_str!("write_cell.sql");
-/// A value is worth more than a lock, which dies with the machine.
+/// A value must survive a crash of the machine, a lock need not.
 const DURABLE: &str = "PRAGMA synchronous = FULL";
 const FAST: &str = "PRAGMA synchronous = NORMAL";
 
@@ -29,9 +29,10 @@ impl Shared {
         Ok(found.unwrap_or(CellState::ABSENT))
     }
 
-    fn look_at_cell(&self, db: &Connection, name: &LockName) -> rusqlite::Result<Version> {
+    fn read_cell_version(&self, db: &Connection, name: &LockName) -> rusqlite::Result<Version> {
         db.prepare_cached(TABLE)?.execute([])?;
-        let found = db.prepare_cached(LOOK)?.query_row([name.as_str()], |row| row.get(0)).optional()?;
+        let found =
+            db.prepare_cached(READ_VERSION)?.query_row([name.as_str()], |row| row.get(0)).optional()?;
         Ok(found.map_or(Version::ABSENT, version))
     }
 
@@ -42,7 +43,7 @@ impl Shared {
         seen: Version,
         value: Option<&[u8]>,
     ) -> rusqlite::Result<Written> {
-        // Such a version was never given.
+        // No write has had such a version.
         let Ok(seen) = i64::try_from(seen.get()) else { return Ok(Written::Changed) };
         db.execute_batch(DURABLE)?;
         let written = transaction(db, |db| {
@@ -64,25 +65,25 @@ fn version(number: i64) -> Version {
 }
 
 impl Cells for Sqlite {
-    /// The file tells nobody of a change; to look costs some microseconds.
-    fn look_in(&self, _: Duration) -> Duration {
+    /// The file announces no changes, and a poll costs some microseconds.
+    fn poll_interval(&self, _: Duration) -> Duration {
         Duration::from_millis(25)
     }
 
     async fn read(&self, name: &LockName) -> Result<CellState> {
         let name = name.clone();
-        self.write(move |shared, db| Ok((shared.read_cell(db, &name)?, Rings::new()))).await
+        self.write(move |shared, db| Ok((shared.read_cell(db, &name)?, Outbox::new()))).await
     }
 
     async fn has_changed(&self, name: &LockName, seen: Version) -> Result<bool> {
         let name = name.clone();
-        self.write(move |shared, db| Ok((shared.look_at_cell(db, &name)? != seen, Rings::new()))).await
+        self.write(move |shared, db| Ok((shared.read_cell_version(db, &name)? != seen, Outbox::new()))).await
     }
 
     async fn write_if(&self, name: &LockName, seen: Version, value: Option<&[u8]>) -> Result<Written> {
         let (name, value) = (name.clone(), value.map(<[u8]>::to_vec));
         self.write(move |shared, db| {
-            Ok((shared.write_cell(db, &name, seen, value.as_deref())?, Rings::new()))
+            Ok((shared.write_cell(db, &name, seen, value.as_deref())?, Outbox::new()))
         })
         .await
     }

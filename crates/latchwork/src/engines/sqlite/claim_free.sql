@@ -1,5 +1,6 @@
--- Takes a lock that nobody holds or waits for, in one statement.
--- ?1 name, ?2 wall clock, ?3 id, ?4 session, ?5 expires, ?6 note, ?7 owner. Returns the token; no row: busy, or a repeated id.
+-- Claims a lock without holders and waiters, in one statement. The token is that of `next_engine_token` in token.rs.
+-- ?1 name, ?2 wall clock, ?3 id, ?4 session, ?5 expires, ?6 note, ?7 owner. Returns the token; no row: busy, or a
+-- repeated id.
 INSERT INTO lock (name, token, id, session, expires, since, note, owner)
 VALUES (?1, max(?2, (SELECT floor + 1 FROM meta)), ?3, ?4, ?5, ?2, ?6, ?7)
 ON CONFLICT (name) DO UPDATE SET

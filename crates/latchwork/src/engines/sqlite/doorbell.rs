@@ -1,4 +1,4 @@
-//! Hands what arrives at a session's FIFO to the claims that wait for it.
+//! Delivers messages from the FIFO of a session to the claims that wait for them.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,38 +9,35 @@ use tokio::runtime::{self, Handle};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use super::session::{News, Session, read_news};
+use super::message::FifoMessage;
+use super::session::Session;
 use crate::engine::ClaimId;
 use crate::poison::lock_ignoring_poison;
 
 /// The waiting claims of one session.
 #[derive(Default)]
 pub(super) struct Doorbell {
-    inner: Arc<Inner>,
+    state: Arc<Mutex<DoorbellState>>,
 }
 
 #[derive(Default)]
-struct Inner {
-    waiting: Mutex<Waiting>,
-}
-
-#[derive(Default)]
-struct Waiting {
-    claims: HashMap<ClaimId, Slot>,
-    /// One per runtime that somebody waits in: a runtime that nobody drives must not keep the news from the others.
-    readers: HashMap<runtime::Id, Reading>,
-    readers_made: u64,
+struct DoorbellState {
+    claims: HashMap<ClaimId, WaitingClaim>,
+    /// One for each runtime that a task waits in. A runtime that no thread drives must not keep messages from the
+    /// others.
+    readers: HashMap<runtime::Id, ReaderTask>,
+    readers_started: u64,
 }
 
 /// A reader that runs, or is about to.
-struct Reading {
+struct ReaderTask {
     number: u64,
     task: Option<AbortHandle>,
 }
 
 /// A claim's place in a queue.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct QueuePosition {
     /// Zero: not known.
     pub(super) ticket: i64,
     /// Zero: not granted.
@@ -48,56 +45,58 @@ pub(super) struct Place {
 }
 
 #[derive(Default)]
-struct Slot {
-    place: Place,
-    news: Option<News>,
+struct WaitingClaim {
+    position: QueuePosition,
+    message: Option<FifoMessage>,
     bell: Arc<Notify>,
 }
 
 impl Doorbell {
-    /// Keeps what arrives for `id` from now on. Called before the claim is queued: news may come before `wait` does.
+    /// Keeps messages for `id` from now on. Called before the claim is queued, because a message may arrive before
+    /// `wait` is called.
     pub(super) fn expect(&self, id: ClaimId) {
-        lock_ignoring_poison(&self.inner.waiting).claims.entry(id).or_default();
+        lock_ignoring_poison(&self.state).claims.entry(id).or_default();
     }
 
-    /// Where the claim stands in its queue, and its token if it was granted there.
-    pub(super) fn place(&self, id: ClaimId, place: Place) {
-        if let Some(slot) = lock_ignoring_poison(&self.inner.waiting).claims.get_mut(&id) {
-            slot.place = place;
+    /// Stores the claim's place in its queue, and its token if it was granted there.
+    pub(super) fn set_position(&self, id: ClaimId, position: QueuePosition) {
+        if let Some(claim) = lock_ignoring_poison(&self.state).claims.get_mut(&id) {
+            claim.position = position;
         }
     }
 
-    /// Forgets a claim. Returns where it stood, if it ever stood in a queue.
-    pub(super) fn forget(&self, id: ClaimId) -> Option<Place> {
-        lock_ignoring_poison(&self.inner.waiting).claims.remove(&id).map(|slot| slot.place)
+    /// Forgets a claim. Returns its place if it was ever queued.
+    pub(super) fn forget(&self, id: ClaimId) -> Option<QueuePosition> {
+        lock_ignoring_poison(&self.state).claims.remove(&id).map(|claim| claim.position)
     }
 
-    /// The next news for `id`, which must be expected. May be dropped at any time: news stay until they are returned.
-    pub(super) async fn next(&self, id: ClaimId, session: &Session) -> io::Result<News> {
+    /// The next message for `id`, which must be expected. May be dropped at any time: a message stays until it is
+    /// returned.
+    pub(super) async fn next(&self, id: ClaimId, session: &Session) -> io::Result<FifoMessage> {
         loop {
-            self.inner.read_from(session)?;
-            let bell = match lock_ignoring_poison(&self.inner.waiting).claims.get_mut(&id) {
-                None => return Ok(News::recheck(id)),
-                Some(slot) => match slot.news.take() {
-                    Some(news) => return Ok(news),
-                    None => slot.bell.clone(),
+            start_reader(&self.state, session)?;
+            let bell = match lock_ignoring_poison(&self.state).claims.get_mut(&id) {
+                None => return Ok(FifoMessage::recheck(id)),
+                Some(claim) => match claim.message.take() {
+                    Some(message) => return Ok(message),
+                    None => claim.bell.clone(),
                 },
             };
             bell.notified().await;
         }
     }
 
-    /// Reads from the session's descriptor as it is now: every reader ends, and whoever waits starts another and asks
-    /// again, because what the old one had not read yet is lost.
+    /// Reads from the session's new descriptor: every reader ends, and each waiting task starts another and claims
+    /// again, because messages that the old reader had not read are lost.
     pub(super) fn restart(&self) {
         let readers = {
-            let mut waiting = lock_ignoring_poison(&self.inner.waiting);
-            let ids: Vec<_> = waiting.claims.keys().copied().collect();
-            ids.into_iter().for_each(|id| waiting.deliver(News::recheck(id)));
-            std::mem::take(&mut waiting.readers)
+            let mut state = lock_ignoring_poison(&self.state);
+            let ids: Vec<_> = state.claims.keys().copied().collect();
+            ids.into_iter().for_each(|id| state.deliver(FifoMessage::recheck(id)));
+            std::mem::take(&mut state.readers)
         };
-        // With the mutex free again: a reader's drop wants it too.
-        readers.into_values().filter_map(|reading| reading.task).for_each(|task| task.abort());
+        // After the mutex is unlocked: the drop of a reader locks it as well.
+        readers.into_values().filter_map(|reader| reader.task).for_each(|task| task.abort());
     }
 }
 
@@ -107,80 +106,76 @@ impl Drop for Doorbell {
     }
 }
 
-impl Waiting {
-    fn deliver(&mut self, news: News) {
-        if let Some(slot) = self.claims.get_mut(&news.id) {
-            // A grant is never overwritten by "look again".
-            if news.is_grant() {
-                slot.place.token = news.token;
+impl DoorbellState {
+    fn deliver(&mut self, message: FifoMessage) {
+        if let Some(claim) = self.claims.get_mut(&message.id) {
+            // A grant is never overwritten by a recheck.
+            if message.is_grant() {
+                claim.position.token = message.token;
             }
-            if news.is_grant() || slot.news.is_none() {
-                slot.news = Some(news);
+            if message.is_grant() || claim.message.is_none() {
+                claim.message = Some(message);
             }
-            slot.bell.notify_one();
+            claim.bell.notify_one();
         }
     }
 }
 
-impl Inner {
-    /// Starts a reader on the current runtime, unless one runs there.
-    fn read_from(self: &Arc<Self>, session: &Session) -> io::Result<()> {
-        let runtime = Handle::current();
-        if lock_ignoring_poison(&self.waiting).readers.contains_key(&runtime.id()) {
-            return Ok(());
-        }
-        let fifo = Receiver::from_owned_fd(session.descriptor()?)?;
-        let number = {
-            let mut waiting = lock_ignoring_poison(&self.waiting);
-            if waiting.readers.contains_key(&runtime.id()) {
-                return Ok(()); // Another waiter was faster.
-            }
-            waiting.readers_made += 1;
-            let number = waiting.readers_made;
-            waiting.readers.insert(runtime.id(), Reading { number, task: None });
-            number
-        };
-        let reader = Reader { inner: Arc::downgrade(self), runtime: runtime.id(), number };
-        // Not while the mutex is locked: a runtime that is shutting down drops the task here and now.
-        let task = runtime.spawn(reader.run(fifo)).abort_handle();
-        match lock_ignoring_poison(&self.waiting)
-            .readers
-            .get_mut(&runtime.id())
-            .filter(|reading| reading.number == number)
-        {
-            Some(reading) => reading.task = Some(task),
-            None => task.abort(), // Restarted meanwhile.
-        }
-        Ok(())
+/// Starts a reader on the current runtime, unless one runs there.
+fn start_reader(state: &Arc<Mutex<DoorbellState>>, session: &Session) -> io::Result<()> {
+    let runtime = Handle::current();
+    if lock_ignoring_poison(state).readers.contains_key(&runtime.id()) {
+        return Ok(());
     }
+    let fifo = Receiver::from_owned_fd(session.descriptor()?)?;
+    let number = {
+        let mut state = lock_ignoring_poison(state);
+        if state.readers.contains_key(&runtime.id()) {
+            return Ok(()); // Another task started one in between.
+        }
+        state.readers_started += 1;
+        let number = state.readers_started;
+        state.readers.insert(runtime.id(), ReaderTask { number, task: None });
+        number
+    };
+    let reader = FifoReader { state: Arc::downgrade(state), runtime: runtime.id(), number };
+    // Not while the mutex is locked: a runtime that shuts down drops the task inside `spawn`.
+    let task = runtime.spawn(reader.run(fifo)).abort_handle();
+    match lock_ignoring_poison(state).readers.get_mut(&runtime.id()).filter(|reader| reader.number == number)
+    {
+        Some(reader) => reader.task = Some(task),
+        None => task.abort(), // Restarted in between.
+    }
+    Ok(())
 }
 
-/// The task that reads the FIFO. When it ends (its runtime may), every waiter looks again, and one starts another.
-struct Reader {
-    inner: Weak<Inner>,
+/// The task that reads the FIFO. When it ends (its runtime may), every waiting task claims again, and one of them
+/// starts another reader.
+struct FifoReader {
+    state: Weak<Mutex<DoorbellState>>,
     runtime: runtime::Id,
     number: u64,
 }
 
-impl Reader {
+impl FifoReader {
     async fn run(self, fifo: Receiver) -> io::Result<()> {
         loop {
-            let news = read_news(&fifo).await?;
-            let Some(inner) = self.inner.upgrade() else { return Ok(()) };
-            let mut waiting = lock_ignoring_poison(&inner.waiting);
-            news.into_iter().for_each(|news| waiting.deliver(news));
+            let messages = FifoMessage::read_from(&fifo).await?;
+            let Some(state) = self.state.upgrade() else { return Ok(()) };
+            let mut state = lock_ignoring_poison(&state);
+            messages.into_iter().for_each(|message| state.deliver(message));
         }
     }
 }
 
-impl Drop for Reader {
+impl Drop for FifoReader {
     fn drop(&mut self) {
-        if let Some(inner) = self.inner.upgrade() {
-            let mut waiting = lock_ignoring_poison(&inner.waiting);
-            if waiting.readers.get(&self.runtime).is_some_and(|reading| reading.number == self.number) {
-                waiting.readers.remove(&self.runtime);
+        if let Some(state) = self.state.upgrade() {
+            let mut state = lock_ignoring_poison(&state);
+            if state.readers.get(&self.runtime).is_some_and(|reader| reader.number == self.number) {
+                state.readers.remove(&self.runtime);
             }
-            waiting.claims.values().for_each(|slot| slot.bell.notify_one());
+            state.claims.values().for_each(|claim| claim.bell.notify_one());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One holder or waiter as a row, and the statements that read and write it.
+//! One holder or waiter as a row, and the statements that read and write the row.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +9,7 @@ use crate::OwnerId;
 use crate::clock::Moment;
 use crate::engine::{Claim, ClaimId, ClaimState, Grant, Lifetime, Mode, Note, Valid, Verdict};
 
-/// One row of `claim`, or the holder of a lock that nobody waits for.
+/// One row of `claim`, or the holder of an uncontended lock.
 pub(super) struct Entry {
     pub(super) ticket: i64,
     pub(super) id: ClaimId,
@@ -17,7 +17,7 @@ pub(super) struct Entry {
     pub(super) mode: Mode,
     /// Zero: waiting.
     pub(super) token: u64,
-    /// How long the lease runs, in microseconds, if the lock is handed over.
+    /// The length of the first lease if the lock is handed over, in microseconds.
     pub(super) hand_over: i64,
     pub(super) expires: i64,
     pub(super) since: i64,
@@ -33,19 +33,19 @@ macro_rules! select_entry {
     };
 }
 
-/// `SELECT` of the same from `lock`, for a lock that nobody waits for.
-macro_rules! select_quiet {
+/// `SELECT` of an entry from `lock`, for the holder of an uncontended lock.
+macro_rules! select_uncontended {
     ($rest:literal) => {
         concat!("SELECT 0, id, session, 0, 0, token, 0, expires, since, revoked, note, owner, name ", $rest)
     };
 }
 
-pub(super) const QUIET_FROM: &str =
-    select_quiet!("FROM lock WHERE name >= ?1 AND id IS NOT NULL AND contended = 0 ORDER BY name");
+pub(super) const UNCONTENDED_FROM: &str =
+    select_uncontended!("FROM lock WHERE name >= ?1 AND id IS NOT NULL AND contended = 0 ORDER BY name");
 pub(super) const CONTENDED_FROM: &str = select_entry!("FROM claim WHERE name >= ?1 ORDER BY name, ticket");
 
 impl Entry {
-    /// A claim that is about to queue.
+    /// A claim that is about to be queued.
     pub(super) fn waiting(claim: &Claim, session: u64, ticket: i64, since: i64) -> Self {
         let hand_over = match claim.lifetime {
             Lifetime::Lease => micros(claim.wait_lease.min(claim.ttl)),
@@ -76,8 +76,8 @@ impl Entry {
         self.token != 0
     }
 
-    /// Whether it is only what [`leave_word`] left.
-    pub(super) fn is_word(&self) -> bool {
+    /// Whether the row is only the record that [`record_revocation`] wrote.
+    pub(super) fn is_revocation_record(&self) -> bool {
         self.revoked && self.expires == 0
     }
 
@@ -89,7 +89,7 @@ impl Entry {
         Verdict::Granted(Grant { token: Some(self.token), valid: valid(self.expires) })
     }
 
-    pub(super) fn describe(&self, now: i64) -> ClaimState {
+    pub(super) fn state(&self, now: i64) -> ClaimState {
         let mut state = ClaimState::new(self.id);
         state.permits = self.mode.permits();
         state.token = self.holds().then_some(self.token);
@@ -126,9 +126,10 @@ impl Entry {
     }
 }
 
-/// The holder of a lock that nobody waits for.
-pub(super) fn quiet_holder(db: &Connection, name: &str) -> rusqlite::Result<Option<Entry>> {
-    const SELECT: &str = select_quiet!("FROM lock WHERE name = ?1 AND id IS NOT NULL AND contended = 0");
+/// The holder of an uncontended lock.
+pub(super) fn uncontended_holder(db: &Connection, name: &str) -> rusqlite::Result<Option<Entry>> {
+    const SELECT: &str =
+        select_uncontended!("FROM lock WHERE name = ?1 AND id IS NOT NULL AND contended = 0");
     first(db.prepare_cached(SELECT)?, [name], Entry::read)
 }
 
@@ -137,8 +138,8 @@ pub(super) fn find(db: &Connection, name: &str, id: ClaimId) -> rusqlite::Result
     first(db.prepare_cached(SELECT)?, params![name, id.as_bytes()], Entry::read)
 }
 
-/// The first that named another number of permits than this claim.
-pub(super) fn other_number(db: &Connection, claim: &Claim) -> rusqlite::Result<Option<Entry>> {
+/// The first entry with another number of permits than this claim.
+pub(super) fn other_permit_count(db: &Connection, claim: &Claim) -> rusqlite::Result<Option<Entry>> {
     const SELECT: &str = select_entry!(
         "FROM claim WHERE name = ?1 AND mode = ?2 AND permits <> ?3 AND id <> ?4 ORDER BY ticket LIMIT 1"
     );
@@ -148,9 +149,9 @@ pub(super) fn other_number(db: &Connection, claim: &Claim) -> rusqlite::Result<O
     first(db.prepare_cached(SELECT)?, values, Entry::read)
 }
 
-/// Leaves the word for a holder whose lock is taken away at once: its row stays, behind all others, until it is
-/// released. It holds nothing, and no look at the queue sees it.
-pub(super) fn leave_word(db: &Connection, name: &str, holder: Entry) -> rusqlite::Result<()> {
+/// Records that the lock was taken away from a holder at once: the row stays behind all others until its release. It
+/// holds nothing, and the statements that read the queue skip it.
+pub(super) fn record_revocation(db: &Connection, name: &str, holder: Entry) -> rusqlite::Result<()> {
     const LAST: &str = "SELECT max(coalesce(max(ticket), 0), 1) FROM claim WHERE name = ?1";
     let last = first(db.prepare_cached(LAST)?, [name], |row| row.get::<_, i64>(0))?.unwrap_or(1);
     if holder.ticket > 0 {
@@ -183,7 +184,7 @@ pub(super) fn micros(span: Duration) -> i64 {
     i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// When the lease of a claim granted now ends.
+/// The end of the lease of a claim that is granted or renewed now.
 pub(super) fn lease_end(now: i64, claim: &Claim) -> i64 {
     match claim.lifetime {
         Lifetime::Lease => now.saturating_add(micros(claim.ttl)),
@@ -191,7 +192,7 @@ pub(super) fn lease_end(now: i64, claim: &Claim) -> i64 {
     }
 }
 
-/// All on one clock, so an instant can be told instead of a span.
+/// An instant instead of a duration, because all processes read one clock.
 pub(super) fn valid(expires: i64) -> Valid {
     Valid::Until(if expires == i64::MAX { Moment::NEVER } else { Moment::from_micros(expires as u64) })
 }

@@ -1,4 +1,4 @@
-//! Where a lock database lives, and whether it may.
+//! The place of a lock database, and whether it can be used.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -7,26 +7,27 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::statfs::{self, FsType};
 
-use super::session::share_with_the_owner_of;
+use super::errors::unusable;
+use super::session::chown_to_owner_of;
 use crate::{Error, ErrorKind, Result};
 
-/// A database file, the folder of its sessions beside it, and who may use them.
+/// A database file, the folder of its sessions beside it, and their permissions.
 #[derive(Clone, Debug)]
 pub(super) struct Location {
     pub(super) database: PathBuf,
     pub(super) sessions: PathBuf,
-    /// The way from the folder of sessions to the database.
+    /// The path of the database relative to the folder of sessions.
     pub(super) database_from_sessions: PathBuf,
-    /// The mode of the database and of every FIFO: as open to the group as the folder, never to everybody.
+    /// The mode of the database and of every FIFO: open to the group if the folder is, and never to other users.
     pub(super) file_mode: u32,
 }
 
 impl Location {
-    /// The file that `sqlite:` without a path means. It depends on the user alone (not on XDG variables, which differ
-    /// between a login shell and cron), so that every process of the user respects the same locks.
+    /// The database of `sqlite:` without a path. It depends on the user alone, and not on XDG variables, which differ
+    /// between a login shell and cron, so that all processes of the user respect the same locks.
     pub(super) fn of_this_user() -> Result<Self> {
         let (home, database) = home_and_database()?;
-        // A service user's home is often a path that nobody made, and root would make it here.
+        // The home of a service user often does not exist, and root would create it here.
         if !home.is_dir() {
             let message = format!(
                 "HOME is {home:?}, which is no folder, so there is no place for this user's locks; name a database instead, \
@@ -57,7 +58,7 @@ impl Location {
             return Err(Error::new(ErrorKind::Invalid, format!("{path:?} does not name a file")));
         };
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // Resolved once: links above are the system's business, a link in place of the file itself is refused later.
+        // Resolved once. Links in the path are allowed; a link in place of the file itself is refused later.
         let folder = fs::canonicalize(parent).map_err(|error| unusable(parent, error))?;
         let mode = fs::metadata(&folder).map_err(|error| unusable(&folder, error))?.permissions().mode();
         refuse_network(&folder)?;
@@ -72,12 +73,12 @@ impl Location {
         })
     }
 
-    /// Makes the folder of sessions.
+    /// Creates the folder of sessions.
     pub(super) fn prepare(&self) -> Result<()> {
         let mode = if self.file_mode == 0o660 { 0o2770 } else { 0o700 };
         match DirBuilder::new().mode(mode).create(&self.sessions) {
             Ok(()) => fs::set_permissions(&self.sessions, fs::Permissions::from_mode(mode)).and_then(|()| {
-                share_with_the_owner_of(self.database.parent().unwrap_or(Path::new("/")), &self.sessions)
+                chown_to_owner_of(self.database.parent().unwrap_or(Path::new("/")), &self.sessions)
             }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(error) => Err(error),
@@ -86,7 +87,7 @@ impl Location {
     }
 }
 
-/// The home of this user, and the database in it that `sqlite:` without a path names. Nothing is looked up.
+/// The home of this user, and the path of the database in it. Neither need exist.
 pub(super) fn home_and_database() -> Result<(PathBuf, PathBuf)> {
     let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let Some(home) = home else {
@@ -98,20 +99,8 @@ pub(super) fn home_and_database() -> Result<(PathBuf, PathBuf)> {
     Ok((home, database))
 }
 
-/// An error about a path that cannot be used.
-pub(super) fn unusable(path: &Path, error: io::Error) -> Error {
-    let (kind, hint) = match error.kind() {
-        io::ErrorKind::NotFound => (ErrorKind::Invalid, "; make its folder first"),
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            (ErrorKind::Denied, "; change its permissions, or use another path")
-        }
-        io::ErrorKind::StorageFull => (ErrorKind::Unreachable, "; free some space"),
-        _ => (ErrorKind::Unreachable, ""),
-    };
-    Error::new(kind, format!("cannot use {path:?}: {error}{hint}")).with_source(error)
-}
-
-/// File locks and FIFOs reach only this machine: on a network file system two machines would both hold the lock.
+/// Refuses network file systems. File locks and FIFOs work within one machine only, so two machines could both hold the
+/// lock.
 fn refuse_network(folder: &Path) -> Result<()> {
     const NETWORK: [(FsType, &str); 9] = [
         (statfs::NFS_SUPER_MAGIC, "NFS"),

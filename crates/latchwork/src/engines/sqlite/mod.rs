@@ -1,17 +1,26 @@
 //! `sqlite:` the embedded default: one file, many processes of one machine, no server.
 //!
-//! A free lock costs one statement, and so does its release. Waiters stand in a queue in the file; whoever releases
-//! writes the next holder into it and rings that one's FIFO. The same FIFO tells the waiter behind, at once, when its
-//! owner dies. All processes read one clock (`CLOCK_BOOTTIME`), so leases need no allowance for drift.
+//! An uncontended lock costs one statement, and so does its release. A contended lock has a queue in the file: the
+//! releasing client writes the grant of the next waiter, and sends a message to that waiter's FIFO. Each waiter also
+//! keeps the FIFO of the client ahead open, which reports at once when that client dies. All processes read one clock
+//! (`CLOCK_BOOTTIME`), so leases need no allowance for drift.
 
 mod cells;
+mod claim;
 mod doorbell;
 mod entry;
+mod errors;
+mod inspect;
 mod location;
+mod message;
+mod peer;
 mod queue;
+mod release;
+mod renew;
 mod session;
 mod shared_store;
 mod store;
+mod sweep;
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -21,12 +30,14 @@ use std::time::Duration;
 
 use rusqlite::{Connection, params};
 
-use self::doorbell::{Doorbell, Place};
+use self::doorbell::{Doorbell, QueuePosition};
 use self::entry::{lease_end, valid};
-use self::location::{Location, home_and_database, unusable};
-use self::queue::{Queue, Rings, now, ring};
-use self::session::{Peer, Session, one_died};
-use self::shared_store::{SharedStore, shut_down};
+use self::errors::{shut_down, unusable};
+use self::location::{Location, home_and_database};
+use self::peer::{Outbox, Peer, any_died, send_all};
+use self::queue::{Queue, now};
+use self::session::Session;
+use self::shared_store::SharedStore;
 use self::store::{Blocking, Store, first, transaction};
 use crate::clock::{self, Clock};
 use crate::engine::{
@@ -44,7 +55,7 @@ pub struct Sqlite {
     store: Arc<SharedStore>,
 }
 
-/// What this session's connections share.
+/// The state that the connections of one session share.
 struct Shared {
     location: Location,
     doorbell: Doorbell,
@@ -52,11 +63,11 @@ struct Shared {
 }
 
 impl Sqlite {
-    /// Opens the database at `path`, or makes it. The folder must exist and be on a local file system.
+    /// Opens the database at `path`, or creates it. The folder must exist and be on a local file system.
     ///
     /// # Errors
-    /// [`ErrorKind::Denied`] or [`ErrorKind::Invalid`] if the path cannot be used, [`ErrorKind::Corrupt`] if it is no
-    /// database, [`ErrorKind::Unsupported`] on a network file system; each names the path.
+    /// [`ErrorKind::Denied`] or [`ErrorKind::Invalid`] if the path cannot be used, [`ErrorKind::Corrupt`] if it is
+    /// not a database, [`ErrorKind::Unsupported`] on a network file system; each names the path.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::open_at(Location::at(path.as_ref())?)
     }
@@ -79,13 +90,32 @@ impl Sqlite {
 
     fn open_at(location: Location) -> Result<Self> {
         let store = Store::open(&location, Blocking::Yes)?;
-        Self::begin(location, store.ok_or_else(shut_down)?)
+        Self::with_session(location, store.ok_or_else(shut_down)?)
     }
 
-    /// Opens what `url` names: `sqlite:` this user's database, `sqlite:/path` another.
+    /// Opens the database of `url`: that of this user for `sqlite:`, another one for `sqlite:/path`.
+    ///
+    /// # Guarantees
+    /// A wait for another process does not block the thread.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time; the file may have been created.
     ///
     /// # Errors
-    /// As [`Sqlite::open`], and [`ErrorKind::Invalid`] for an option it does not know.
+    /// As [`Sqlite::open`], and [`ErrorKind::Invalid`] for an unknown option.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use latchwork::{Client, engines::Sqlite};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("locks.db").display());
+    /// let client = Client::new(Sqlite::connect(&url.parse()?).await?);
+    /// assert!(client.lock("report").try_acquire().await?.is_some());
+    /// # Ok(()) }
+    /// ```
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         url.expect_only(&[])?;
         if url.hosts().next().is_some() {
@@ -97,21 +127,21 @@ impl Sqlite {
             path => Location::at(path.as_ref())?,
         };
         let store = open_store(&location).await?;
-        Self::begin(location, store)
+        Self::with_session(location, store)
     }
 
-    fn begin(location: Location, store: Store) -> Result<Self> {
-        let session = Session::begin(&location.sessions, location.file_mode);
+    fn with_session(location: Location, store: Store) -> Result<Self> {
+        let session = Session::create(&location.sessions, location.file_mode);
         let session = session.map_err(|error| unusable(&location.sessions, error))?;
         let shared = Arc::new(Shared { location, doorbell: Doorbell::default(), session });
         Ok(Self { shared, store: SharedStore::new(store) })
     }
 
-    /// A descriptor that keeps this session alive: as long as any process has it open, claims of this session are not
-    /// taken for those of a dead process. Their leases still end.
+    /// A descriptor that keeps this session alive: while any process has it open, other clients treat the claims of
+    /// this session as those of a living process. Their leases still end.
     ///
     /// # Errors
-    /// If this process has no descriptor left.
+    /// [`ErrorKind::Unreachable`] if this process has no descriptor left.
     pub fn session_descriptor(&self) -> Result<OwnedFd> {
         self.shared.session.descriptor().map_err(|error| unusable(&self.shared.location.sessions, error))
     }
@@ -152,17 +182,18 @@ impl Sqlite {
         }
     }
 
-    /// Does `work` as the only writer, then rings whom it names: inline if nobody else writes, else where it may wait.
+    /// Runs `work` as the only writer, then sends its messages: inline if no other process writes, else on a thread
+    /// that may wait.
     async fn write<T: Send + 'static>(
         &self,
-        work: impl Fn(&Shared, &Connection) -> rusqlite::Result<(T, Rings)> + Send + 'static,
+        work: impl Fn(&Shared, &Connection) -> rusqlite::Result<(T, Outbox)> + Send + 'static,
     ) -> Result<T> {
         let shared = self.shared.clone();
         self.store.run(move |store, blocking| shared.write(store, blocking, &work)).await
     }
 }
 
-/// Opens without blocking an async thread.
+/// Opens the database without blocking an async thread.
 async fn open_store(location: &Location) -> Result<Store> {
     if let Some(store) = Store::open(location, Blocking::No)? {
         return Ok(store);
@@ -173,23 +204,23 @@ async fn open_store(location: &Location) -> Result<Store> {
 }
 
 impl Shared {
-    /// Rings after the commit, with the writers' turn given up: the woken must not run into us.
+    /// Sends the messages after the commit, when the write lock is released: a woken client must not find it locked.
     fn write<T>(
         &self,
         store: &mut Store,
         blocking: Blocking,
-        work: &impl Fn(&Self, &Connection) -> rusqlite::Result<(T, Rings)>,
+        work: &impl Fn(&Self, &Connection) -> rusqlite::Result<(T, Outbox)>,
     ) -> Result<Option<T>> {
-        let stay_alive = |folder: &File| {
-            let revived = self.session.revive(folder)?;
-            if revived {
+        let restore_session = |folder: &File| {
+            let was_removed = self.session.restore(folder)?;
+            if was_removed {
                 self.doorbell.restart();
             }
-            Ok(revived)
+            Ok(was_removed)
         };
-        let done = store.write(blocking, stay_alive, |db| work(self, db))?;
-        Ok(done.map(|(done, rings)| {
-            ring(rings);
+        let done = store.write(blocking, restore_session, |db| work(self, db))?;
+        Ok(done.map(|(done, outbox)| {
+            send_all(outbox);
             done
         }))
     }
@@ -198,20 +229,20 @@ impl Shared {
         Queue::new(db, self.session.id(), self.session.folder())
     }
 
-    fn claim(&self, db: &Connection, claim: &Claim) -> rusqlite::Result<(Verdict, Rings)> {
+    fn claim(&self, db: &Connection, claim: &Claim) -> rusqlite::Result<(Verdict, Outbox)> {
         if claim.mode == Mode::Exclusive
             && let Some(grant) = self.claim_free(db, claim)?
         {
             self.doorbell.forget(claim.id);
-            return Ok((Verdict::Granted(grant), Rings::new()));
+            return Ok((Verdict::Granted(grant), Outbox::new()));
         }
         if !claim.wait_lease.is_zero() {
             self.doorbell.expect(claim.id);
         }
         let mut queue = self.queue(db);
         let verdict = transaction(db, |_| queue.claim(claim))?;
-        self.doorbell.place(claim.id, queue.place);
-        Ok((verdict, queue.rings))
+        self.doorbell.set_position(claim.id, queue.position);
+        Ok((verdict, queue.outbox))
     }
 
     fn claim_free(&self, db: &Connection, claim: &Claim) -> rusqlite::Result<Option<Grant>> {
@@ -223,33 +254,34 @@ impl Shared {
         Ok(token.map(|token| Grant { token: Some(token as u64), valid: valid(until) }))
     }
 
-    /// `place`: where the claim stood in a queue, if it ever did; that is then the first place to look.
+    /// `position`: the position of the claim if it was ever queued. The queue is then read first.
     fn release(
         &self,
         db: &Connection,
         claim: &Claim,
-        place: Option<Place>,
-    ) -> rusqlite::Result<(Released, Rings)> {
+        position: Option<QueuePosition>,
+    ) -> rusqlite::Result<(Released, Outbox)> {
         let release_free = || -> rusqlite::Result<bool> {
             let mut statement = db.prepare_cached(RELEASE_FREE)?;
             Ok(statement.execute(params![claim.name.as_str(), claim.id.as_bytes()])? == 1)
         };
-        if place.is_none() && release_free()? {
-            return Ok((Released::Freed, Rings::new()));
+        if position.is_none() && release_free()? {
+            return Ok((Released::Freed, Outbox::new()));
         }
         let mut queue = self.queue(db);
         let mut released = transaction(db, |_| {
-            if let Some(place) = place.filter(|place| place.token != 0 && claim.mode == Mode::Exclusive)
-                && queue.hand_over(claim, place)?
+            if let Some(position) =
+                position.filter(|position| position.token != 0 && claim.mode == Mode::Exclusive)
+                && queue.hand_over(claim, position)?
             {
                 return Ok(Released::Freed);
             }
             queue.release(claim)
         })?;
-        if place.is_some() && released == Released::NotHeld && release_free()? {
+        if position.is_some() && released == Released::NotHeld && release_free()? {
             released = Released::Freed;
         }
-        Ok((released, queue.rings))
+        Ok((released, queue.outbox))
     }
 }
 
@@ -268,10 +300,10 @@ impl Engine for Sqlite {
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
-        let asked = claim.clone();
-        let verdict = self.write(move |shared, db| shared.claim(db, &asked)).await;
+        let owned = claim.clone();
+        let verdict = self.write(move |shared, db| shared.claim(db, &owned)).await;
         if verdict.as_ref().is_err_and(|error| error.effect() == Effect::None) {
-            // No release may follow (C11). A claim that waits is expected again when it is repeated.
+            // No release need follow (C11). The repetition of a waiting claim expects messages again.
             self.shared.doorbell.forget(claim.id);
         }
         verdict
@@ -283,28 +315,28 @@ impl Engine for Sqlite {
         for session in busy.mark.0.as_chunks().0 {
             match Peer::open(self.shared.session.folder(), u64::from_ne_bytes(*session)).map_err(failed)? {
                 Some(peer) => watched.push(peer),
-                None => return Ok(Wake::Recheck), // It died between the claim and now.
+                None => return Ok(Wake::Recheck), // It died since the claim.
             }
         }
         tokio::select! {
-            // News first: a holder that hands over and exits at once also dies.
+            // Messages first: a holder that hands the lock over and exits at once also dies.
             biased;
-            news = self.shared.doorbell.next(claim.id, &self.shared.session) => {
-                let news = news.map_err(failed)?;
-                let grant = Grant { token: Some(news.token), valid: valid(news.until) };
-                Ok(if news.is_grant() { Wake::Granted(grant) } else { Wake::Recheck })
+            message = self.shared.doorbell.next(claim.id, &self.shared.session) => {
+                let message = message.map_err(failed)?;
+                let grant = Grant { token: Some(message.token), valid: valid(message.until) };
+                Ok(if message.is_grant() { Wake::Granted(grant) } else { Wake::Recheck })
             }
-            died = one_died(watched) => died.map(|()| Wake::Recheck).map_err(failed),
+            died = any_died(watched) => died.map(|()| Wake::Recheck).map_err(failed),
         }
     }
 
     async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
-        let asked = claims.to_vec();
+        let owned = claims.to_vec();
         let answers = self.write(move |shared, db| {
             let queue = shared.queue(db);
             let renew = |claim: &Arc<Claim>| queue.renew(claim);
-            let answers = transaction(db, |_| asked.iter().map(renew).collect::<rusqlite::Result<Vec<_>>>())?;
-            Ok((answers, queue.rings))
+            let answers = transaction(db, |_| owned.iter().map(renew).collect::<rusqlite::Result<Vec<_>>>())?;
+            Ok((answers, queue.outbox))
         });
         match answers.await {
             Ok(answers) => answers.into_iter().map(Ok).collect(),
@@ -312,19 +344,19 @@ impl Engine for Sqlite {
         }
     }
 
-    /// The server says nothing of a claim that nobody asks about.
+    /// Losses are reported by `renew` only.
     async fn lost_hints(&self) -> Vec<ClaimId> {
         std::future::pending().await
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {
-        let (asked, place) = (claim.clone(), self.shared.doorbell.forget(claim.id));
-        self.write(move |shared, db| shared.release(db, &asked, place)).await
+        let (owned, position) = (claim.clone(), self.shared.doorbell.forget(claim.id));
+        self.write(move |shared, db| shared.release(db, &owned, position)).await
     }
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
         let filter = filter.clone();
-        self.write(move |shared, db| Ok((shared.queue(db).inspect(&filter)?, Rings::new()))).await
+        self.write(move |shared, db| Ok((shared.queue(db).inspect(&filter)?, Outbox::new()))).await
     }
 
     async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
@@ -336,7 +368,7 @@ impl Engine for Sqlite {
                 lock.holders.iter().map(&mut revoke).collect::<rusqlite::Result<Vec<_>>>()
             })?;
             let done = revoked.contains(&Revoked::Done);
-            Ok((if done { Revoked::Done } else { Revoked::NotHeld }, queue.rings))
+            Ok((if done { Revoked::Done } else { Revoked::NotHeld }, queue.outbox))
         })
         .await
     }

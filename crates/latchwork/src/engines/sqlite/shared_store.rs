@@ -9,10 +9,12 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
+use super::errors::shut_down;
 use super::store::{Blocking, Store};
+use crate::Result;
 use crate::poison::lock_ignoring_poison;
-use crate::{Error, ErrorKind, Result};
 
+/// A connection that the tasks of one client use in turn.
 pub(super) struct SharedStore {
     /// `None` while a blocking thread has it. Locked only for as long as an inline statement takes.
     store: Mutex<Option<Box<Store>>>,
@@ -20,7 +22,7 @@ pub(super) struct SharedStore {
 }
 
 /// The outcome of an inline attempt.
-enum Attempt<T> {
+enum InlineAttempt<T> {
     Done(T),
     /// Another process is writing. The connection was taken out, to wait for that process elsewhere.
     MustBlock(Taken),
@@ -39,20 +41,20 @@ impl SharedStore {
         Arc::new(Self { store: Mutex::new(Some(Box::new(store))), returned: Notify::new() })
     }
 
-    /// Runs `work` with the connection: inline if it need not wait, else on a blocking thread. `work` answers `None`
-    /// if it would have to wait and may not.
+    /// Runs `work` with the connection: inline if it need not wait, else on a blocking thread. `work` returns `None`
+    /// if it would have to wait and must not.
     pub(super) async fn run<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl Fn(&mut Store, Blocking) -> Result<Option<T>> + Send + 'static,
     ) -> Result<T> {
         let attempt = match self.attempt(&work)? {
-            Attempt::InUse => self.attempt_when_returned(&work).await?,
+            InlineAttempt::InUse => self.attempt_when_returned(&work).await?,
             attempt => attempt,
         };
         let mut taken = match attempt {
-            Attempt::Done(done) => return Ok(done),
-            Attempt::MustBlock(taken) => taken,
-            Attempt::InUse => unreachable!("waited for"),
+            InlineAttempt::Done(done) => return Ok(done),
+            InlineAttempt::MustBlock(taken) => taken,
+            InlineAttempt::InUse => unreachable!("waited for"),
         };
         let blocking = tokio::task::spawn_blocking(move || {
             let done = taken.store.as_mut().map_or(Ok(None), |store| work(store, Blocking::Yes));
@@ -65,12 +67,12 @@ impl SharedStore {
     fn attempt<T>(
         self: &Arc<Self>,
         work: &impl Fn(&mut Store, Blocking) -> Result<Option<T>>,
-    ) -> Result<Attempt<T>> {
+    ) -> Result<InlineAttempt<T>> {
         let mut slot = lock_ignoring_poison(&self.store);
-        let Some(store) = &mut *slot else { return Ok(Attempt::InUse) };
+        let Some(store) = &mut *slot else { return Ok(InlineAttempt::InUse) };
         Ok(match work(store, Blocking::No)? {
-            Some(done) => Attempt::Done(done),
-            None => Attempt::MustBlock(Taken { store: slot.take(), from: self.clone() }),
+            Some(done) => InlineAttempt::Done(done),
+            None => InlineAttempt::MustBlock(Taken { store: slot.take(), from: self.clone() }),
         })
     }
 
@@ -78,13 +80,13 @@ impl SharedStore {
     async fn attempt_when_returned<T>(
         self: &Arc<Self>,
         work: &impl Fn(&mut Store, Blocking) -> Result<Option<T>>,
-    ) -> Result<Attempt<T>> {
+    ) -> Result<InlineAttempt<T>> {
         loop {
             let mut returned = pin!(self.returned.notified());
             // Before the attempt: a connection that comes back in between is noticed.
             returned.as_mut().enable();
             match self.attempt(work)? {
-                Attempt::InUse => returned.await,
+                InlineAttempt::InUse => returned.await,
                 attempt => return Ok(attempt),
             }
         }
@@ -98,10 +100,6 @@ impl Drop for Taken {
     }
 }
 
-pub(super) fn shut_down() -> Error {
-    Error::new(ErrorKind::Unreachable, "the runtime shut down before the database was free")
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs::File;
@@ -113,13 +111,13 @@ mod tests {
     use crate::engines::Sqlite;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn a_request_that_nobody_polls_does_not_keep_the_connection() {
+    async fn a_request_that_is_not_polled_does_not_keep_the_connection() {
         let folder = tempfile::tempdir().unwrap();
         let engine = Arc::new(Sqlite::open(folder.path().join("locks.db")).unwrap());
         let list = async |engine: &Sqlite| engine.inspect(&Filter::Prefix(String::new())).await;
         // Another process is writing.
-        let turn = File::open(&engine.shared.location.sessions).unwrap();
-        turn.lock().unwrap();
+        let write_lock = File::open(&engine.shared.location.sessions).unwrap();
+        write_lock.lock().unwrap();
         let first = tokio::spawn({
             let engine = engine.clone();
             async move { engine.inspect(&Filter::Prefix(String::new())).await }
@@ -129,12 +127,12 @@ mod tests {
         }
         let mut idle = pin!(list(&engine));
         assert!(idle.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        // One that waits already, and one that comes when the connection is back.
+        // One request that waits already, and one that arrives when the connection is back.
         let mut behind = pin!(list(&engine));
         assert!(behind.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        turn.unlock().unwrap();
+        write_lock.unlock().unwrap();
         first.await.unwrap().unwrap();
-        let kept = "kept by a request that nobody polls";
+        let kept = "kept by a request that is not polled";
         let limit = Duration::from_secs(10);
         tokio::time::timeout(limit, behind).await.expect(kept).unwrap();
         tokio::time::timeout(limit, list(&engine)).await.expect(kept).unwrap();
@@ -145,8 +143,8 @@ mod tests {
     fn a_runtime_that_shuts_down_gives_the_connection_back() {
         let folder = tempfile::tempdir().unwrap();
         let engine = Sqlite::open(folder.path().join("locks.db")).unwrap();
-        let turn = File::open(&engine.shared.location.sessions).unwrap();
-        turn.lock().unwrap();
+        let write_lock = File::open(&engine.shared.location.sessions).unwrap();
+        write_lock.lock().unwrap();
         let filter = Filter::Prefix(String::new());
         let ends = tokio::runtime::Builder::new_current_thread().build().unwrap();
         {
@@ -156,7 +154,7 @@ mod tests {
             assert!(is_in_use(&engine));
         }
         ends.shutdown_background();
-        turn.unlock().unwrap();
+        write_lock.unlock().unwrap();
         let stays = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let list = async { tokio::time::timeout(Duration::from_secs(10), engine.inspect(&filter)).await };
         stays.block_on(list).expect("the connection is back").unwrap();

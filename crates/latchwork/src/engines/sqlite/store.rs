@@ -1,4 +1,4 @@
-//! The database: one statement on the quiet path, one transaction on the contended one.
+//! The database: one statement for an uncontended lock, one transaction for a contended one.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -8,27 +8,26 @@ use std::time::Duration;
 use nix::fcntl::AtFlags;
 use nix::sys::stat::fstatat;
 use rusqlite::config::DbConfig;
-use rusqlite::{CachedStatement, Connection, OpenFlags, Params, ffi};
+use rusqlite::{CachedStatement, Connection, OpenFlags, Params};
 
-use super::location::{Location, unusable};
-use super::queue::{Queue, ring};
-use super::session::share_with_the_owner_of;
-use crate::clock::{self, Clock, Moment};
-use crate::{Effect, Error, ErrorKind, Result};
+use super::errors::{explain, is_busy, unusable};
+use super::location::Location;
+use super::session::chown_to_owner_of;
+use super::sweep::{FORGET_AFTER, sweep};
+use crate::clock::{Clock, Moment};
+use crate::{Error, ErrorKind, Result};
 
 const SCHEMA: &str = include_str!("schema.sql");
 const APPLICATION_ID: i64 = 1_281_454_179;
 const LAYOUT: i64 = 2;
-/// Pages of write-ahead log after which it is folded back into the database. Short, because the first to open a
-/// database reads all of it; not shorter, because each fold waits for the disk twice.
-const FOLD_AFTER_PAGES: i64 = 1_000;
-/// How long to wait for a foreign program that holds the database, where waiting is allowed.
-const FOREIGN_WRITER: Duration = Duration::from_secs(5);
-/// How often to look whether the files are still where they were. Deleting them under a holder is noticed at its next
-/// renewal anyway; looking at every call would cost a free lock a tenth of its speed.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// A lock nobody used for this long is forgotten; the floor of tokens remembers how far its tokens went.
-const FORGET_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+/// Pages of write-ahead log before a checkpoint. Few, because the first process that opens a database reads the whole
+/// log; not fewer, because each checkpoint waits for the disk twice.
+const CHECKPOINT_AFTER_PAGES: i64 = 1_000;
+/// The longest wait for another program that keeps the database locked, where waiting is allowed.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time between two checks whether the files are still in place. A holder's next renewal notices their removal
+/// anyway; a check in every call would cost an uncontended lock a tenth of its speed.
+const CHECK_FILES_EVERY: Duration = Duration::from_millis(1);
 
 /// Whether the calling thread may sleep in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,61 +39,62 @@ pub(super) enum Blocking {
 /// One connection to the database.
 pub(super) struct Store {
     location: Location,
-    /// Locked around every write: SQLite's own wait for a writer is a sleep in steps, unfair and slow.
-    turn: File,
+    /// Locked around every write: SQLite's own wait for a writer is a series of sleeps, unfair and slow.
+    write_lock: File,
     connection: Connection,
     /// Device and inode, to notice that the file was deleted or replaced.
     identity: (u64, u64),
-    /// When to look next whether the files are still there.
-    look_at: Moment,
-    /// When to clear up next, for those who never close.
-    clear_up_at: Moment,
+    check_files_at: Moment,
+    /// The time of the next sweep, for processes that keep the database open.
+    sweep_at: Moment,
 }
 
 impl Store {
-    /// Opens the database, or makes it. `None` if that would have to wait and `blocking` forbids it.
+    /// Opens the database, or creates it. `None` if that would have to wait and `blocking` forbids it.
     pub(super) fn open(location: &Location, blocking: Blocking) -> Result<Option<Self>> {
-        let turn = open_turn(location)?;
-        let opened = in_turn(location, &turn, blocking, || Ok(Some(connect(location, &turn)?)))?;
-        let (location, look_at) = (location.clone(), Clock::boottime().now());
-        let clear_up_at = look_at.after(FORGET_AFTER);
+        let write_lock = open_write_lock(location)?;
+        let opened =
+            with_write_lock(location, &write_lock, blocking, || Ok(Some(connect(location, &write_lock)?)))?;
+        let (location, check_files_at) = (location.clone(), Clock::boottime().now());
+        let sweep_at = check_files_at.after(FORGET_AFTER);
         Ok(opened.map(|(connection, identity)| Self {
             location,
-            turn,
+            write_lock,
             connection,
             identity,
-            look_at,
-            clear_up_at,
+            check_files_at,
+            sweep_at,
         }))
     }
 
-    /// Does `work` as the only writer. `prepare` looks after the session in its folder, and says whether something had
-    /// changed there. `None` if that would have to wait and `blocking` forbids it.
+    /// Runs `work` as the only writer. `restore_session` checks the session in its folder, and returns whether it was
+    /// removed there. `None` if the call would have to wait and `blocking` forbids it.
     pub(super) fn write<T>(
         &mut self,
         blocking: Blocking,
-        prepare: impl Fn(&File) -> io::Result<bool>,
+        restore_session: impl Fn(&File) -> io::Result<bool>,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<Option<T>> {
         let now = Clock::boottime().now();
-        if now >= self.look_at {
-            let unchanged = prepare(&self.turn).is_ok_and(|changed| !changed);
-            if !unchanged || identity(&self.location, &self.turn).ok() != Some(self.identity) {
-                // Deleted or replaced: whatever we held there is void, and others use what is there now.
-                let Some(anew) = Self::open(&self.location, blocking)? else { return Ok(None) };
-                *self = anew;
-                prepare(&self.turn).map_err(|error| unusable(&self.location.sessions, error))?;
+        if now >= self.check_files_at {
+            let is_unchanged = restore_session(&self.write_lock).is_ok_and(|was_removed| !was_removed);
+            if !is_unchanged || identity(&self.location, &self.write_lock).ok() != Some(self.identity) {
+                // Deleted or replaced: claims in the former file are void, and other processes use the new one.
+                let Some(opened) = Self::open(&self.location, blocking)? else { return Ok(None) };
+                *self = opened;
+                restore_session(&self.write_lock)
+                    .map_err(|error| unusable(&self.location.sessions, error))?;
             }
-            self.look_at = now.after(LOOK_EVERY);
+            self.check_files_at = now.after(CHECK_FILES_EVERY);
         }
-        let Self { location, turn, connection, clear_up_at, .. } = self;
-        in_turn(location, turn, blocking, || {
-            if now >= *clear_up_at {
-                *clear_up_at = now.after(FORGET_AFTER);
-                clear_up(location, connection).map_err(|error| explain(location, error))?;
+        let Self { location, write_lock, connection, sweep_at, .. } = self;
+        with_write_lock(location, write_lock, blocking, || {
+            if now >= *sweep_at {
+                *sweep_at = now.after(FORGET_AFTER);
+                sweep(location, connection)?;
             }
-            let patience = if blocking == Blocking::Yes { FOREIGN_WRITER } else { Duration::ZERO };
-            match connection.busy_timeout(patience).and_then(|()| work(connection)) {
+            let timeout = if blocking == Blocking::Yes { BUSY_TIMEOUT } else { Duration::ZERO };
+            match connection.busy_timeout(timeout).and_then(|()| work(connection)) {
                 Ok(done) => Ok(Some(done)),
                 Err(error) if is_busy(&error) && blocking == Blocking::No => Ok(None),
                 Err(error) => Err(explain(location, error)),
@@ -103,29 +103,29 @@ impl Store {
     }
 }
 
-fn open_turn(location: &Location) -> Result<File> {
+fn open_write_lock(location: &Location) -> Result<File> {
     location.prepare()?;
     File::open(&location.sessions).map_err(|error| unusable(&location.sessions, error))
 }
 
-/// Does `work` when it is this process's turn to write.
-fn in_turn<T>(
+/// Runs `work` while this connection is the only writer.
+fn with_write_lock<T>(
     location: &Location,
-    turn: &File,
+    write_lock: &File,
     blocking: Blocking,
     work: impl FnOnce() -> Result<Option<T>>,
 ) -> Result<Option<T>> {
-    match (turn.try_lock(), blocking) {
+    match (write_lock.try_lock(), blocking) {
         (Ok(()), _) => {}
         (Err(TryLockError::WouldBlock), Blocking::No) => return Ok(None),
-        (Err(_), _) => turn.lock().map_err(|error| unusable(&location.sessions, error))?,
+        (Err(_), _) => write_lock.lock().map_err(|error| unusable(&location.sessions, error))?,
     }
     let done = work();
-    let _ = turn.unlock();
+    let _ = write_lock.unlock();
     done
 }
 
-/// Does `work` in one transaction, which is undone if it fails.
+/// Runs `work` in one transaction, which is rolled back if it fails.
 pub(super) fn transaction<T>(
     connection: &Connection,
     work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -140,7 +140,7 @@ pub(super) fn transaction<T>(
 }
 
 /// The first row of a statement, which is stepped to its end: an unfinished `RETURNING` would keep its transaction
-/// open, and the log would never be folded back.
+/// open, and the log would never be checkpointed.
 pub(super) fn first<T>(
     mut statement: CachedStatement<'_>,
     params: impl Params,
@@ -152,16 +152,16 @@ pub(super) fn first<T>(
     Ok(first)
 }
 
-fn connect(location: &Location, turn: &File) -> Result<(Connection, (u64, u64))> {
+fn connect(location: &Location, write_lock: &File) -> Result<(Connection, (u64, u64))> {
     create_file(location).map_err(|error| unusable(&location.database, error))?;
-    let identity = identity(location, turn).map_err(|error| unusable(&location.database, error))?;
+    let identity = identity(location, write_lock).map_err(|error| unusable(&location.database, error))?;
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection = Connection::open_with_flags(&location.database, flags)
         .and_then(|connection| set_up(&connection).map(|()| connection))
         .map_err(|error| explain(location, error))?;
     check_layout(location, &connection)?;
-    clear_up(location, &connection).map_err(|error| explain(location, error))?;
+    sweep(location, &connection)?;
     Ok((connection, identity))
 }
 
@@ -170,34 +170,34 @@ fn create_file(location: &Location) -> io::Result<()> {
     match options.write(true).create_new(true).mode(location.file_mode).open(&location.database) {
         Ok(file) => {
             file.set_permissions(std::fs::Permissions::from_mode(location.file_mode))?;
-            share_with_the_owner_of(&location.sessions, &location.database)
+            chown_to_owner_of(&location.sessions, &location.database)
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Device and inode of what the database's path leads to now. Asked often, hence from the open folder: a walk down the
-/// whole path costs several times as much.
-fn identity(location: &Location, turn: &File) -> io::Result<(u64, u64)> {
-    let found = fstatat(turn, location.database_from_sessions.as_path(), AtFlags::AT_SYMLINK_NOFOLLOW)?;
+/// Device and inode of the file at the path of the database. Read often, hence relative to the open folder: a walk down
+/// the whole path costs several times as much.
+fn identity(location: &Location, write_lock: &File) -> io::Result<(u64, u64)> {
+    let found = fstatat(write_lock, location.database_from_sessions.as_path(), AtFlags::AT_SYMLINK_NOFOLLOW)?;
     Ok((found.st_dev, found.st_ino))
 }
 
 fn set_up(connection: &Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(FOREIGN_WRITER)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(64);
-    // A fold at close would cost every short command two waits for the disk.
+    // A checkpoint at close would cost every short command two waits for the disk.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    // Plans do not depend on bound values here; without this, SQLite prepares statements anew for other values.
+    // No plan depends on bound values here. Without this, SQLite prepares a statement again for other values.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    let empty: i64 = connection.query_row("PRAGMA schema_version", [], |row| row.get(0))?;
-    if empty == 0 {
+    let schema_version: i64 = connection.query_row("PRAGMA schema_version", [], |row| row.get(0))?;
+    if schema_version == 0 {
         connection.execute_batch(SCHEMA)?;
     }
-    // Enough: holders die with the machine, and tokens never fall behind the clock.
+    // Enough, because holders die with the machine, and tokens never fall behind the clock.
     connection.execute_batch("PRAGMA synchronous = NORMAL")?;
-    connection.pragma_update(None, "wal_autocheckpoint", FOLD_AFTER_PAGES)
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_AFTER_PAGES)
 }
 
 fn check_layout(location: &Location, connection: &Connection) -> Result<()> {
@@ -218,90 +218,4 @@ fn check_layout(location: &Location, connection: &Connection) -> Result<()> {
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
     Ok(())
-}
-
-const VOID_CLAIMS: &str = "UPDATE lock SET id = NULL, contended = 0, \
-     token = max(token, coalesce((SELECT max(token) FROM claim WHERE claim.name = lock.name), 0))";
-
-/// Voids the claims of an earlier boot, and forgets locks that nobody used for long. Tokens stay.
-fn clear_up(location: &Location, connection: &Connection) -> rusqlite::Result<()> {
-    // To guess here would be to void every living holder's claim.
-    let boot = clock::boot_id().map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-    let (boot, wall) = (boot.as_str(), clock::wall_micros() as i64);
-    let (known, swept) = connection.query_row("SELECT boot, swept FROM meta", [], |row| {
-        Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
-    })?;
-    let old = wall - FORGET_AFTER.as_micros() as i64;
-    if known == boot && swept > old {
-        return Ok(());
-    }
-    let mut queue = Queue::new(connection, 0, &location.sessions);
-    transaction(connection, |connection| {
-        if known != boot {
-            connection.execute(VOID_CLAIMS, [])?;
-            connection.execute("DELETE FROM claim", [])?;
-        }
-        forget_idle(connection, &mut queue, old)?;
-        connection.execute("UPDATE meta SET boot = ?1, swept = ?2", (boot, wall)).map(drop)
-    })?;
-    ring(queue.rings);
-    Ok(())
-}
-
-/// Forgets locks whose newest token is older than `old`, and remembers how far the tokens of the forgotten went.
-fn forget_idle(connection: &Connection, queue: &mut Queue<'_>, old: i64) -> rusqlite::Result<()> {
-    let idle = "SELECT name FROM lock WHERE contended = 1 AND token < ?1";
-    let names = connection
-        .prepare(idle)?
-        .query_map([old], |row| row.get(0))?
-        .collect::<rusqlite::Result<Vec<String>>>()?;
-    for name in names {
-        queue.tidy(&name)?;
-    }
-    connection.execute("UPDATE lock SET id = NULL WHERE contended = 0 AND expires <= ?1", [queue.now])?;
-    // Words for holders that ended without having read them.
-    connection.execute("DELETE FROM claim WHERE revoked AND expires = 0 AND token < ?1", [old])?;
-    connection.execute(REMEMBER_FORGOTTEN, [old])?;
-    connection.execute("DELETE FROM lock WHERE id IS NULL AND contended = 0 AND token < ?1", [old]).map(drop)
-}
-
-const REMEMBER_FORGOTTEN: &str = "UPDATE meta SET floor = max(floor, \
-     (SELECT coalesce(max(token), 0) FROM lock WHERE id IS NULL AND contended = 0 AND token < ?1))";
-
-fn is_busy(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ffi::ErrorCode::DatabaseBusy | ffi::ErrorCode::DatabaseLocked))
-}
-
-fn explain(location: &Location, error: rusqlite::Error) -> Error {
-    use ffi::ErrorCode as Code;
-    let (kind, hint) = match error.sqlite_error_code() {
-        Some(Code::NotADatabase | Code::DatabaseCorrupt) => (
-            ErrorKind::Corrupt,
-            "; when no holder runs, move it away with its -wal and -shm: a new one is made, and tokens go on rising",
-        ),
-        Some(Code::DiskFull) => (ErrorKind::Unreachable, "; free some space"),
-        Some(Code::ReadOnly | Code::PermissionDenied | Code::AuthorizationForStatementDenied) => {
-            (ErrorKind::Denied, "; this user must be able to write the file and its folder")
-        }
-        Some(Code::CannotOpen) => {
-            (ErrorKind::Denied, "; it must be a plain file that this user can read and write")
-        }
-        Some(Code::DatabaseBusy | Code::DatabaseLocked) => {
-            (ErrorKind::Unreachable, "; another program keeps it locked")
-        }
-        _ => (ErrorKind::Unreachable, ""),
-    };
-    // Only a failed write leaves open whether the commit reached the log; everything else was rolled back.
-    let io_failed = error.sqlite_error_code() == Some(Code::SystemIoFailure);
-    if let rusqlite::Error::ToSqlConversionFailure(source) = error {
-        let source = match source.downcast::<Error>() {
-            Ok(ours) => return *ours,
-            Err(source) => source,
-        };
-        return Error::new(ErrorKind::Unreachable, format!("{:?}: {source}", location.sessions))
-            .with_source(source);
-    }
-    Error::new(kind, format!("{:?}: {error}{hint}", location.database))
-        .with_effect(if io_failed { Effect::Unknown } else { Effect::None })
-        .with_source(error)
 }

@@ -95,7 +95,7 @@ fn start_read(
 
 impl Cells for ZooKeeper {
     /// The server reports every change, and the session every broken connection.
-    fn look_in(&self, _: Duration) -> Duration {
+    fn poll_interval(&self, _: Duration) -> Duration {
         Duration::from_secs(60 * 60)
     }
 

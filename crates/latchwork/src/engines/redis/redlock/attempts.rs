@@ -88,7 +88,7 @@ impl Attempts {
 impl ClaimAttempts {
     /// The value of the claim's key: its id, and the number of the attempt unless it is the first.
     pub(super) fn value(self, id: ClaimId) -> Vec<u8> {
-        let mut value = record::digits(id).to_vec();
+        let mut value = record::encode_id(id).to_vec();
         if self.undone > 0 {
             value.extend(format!("-{}", self.undone).bytes());
         }

@@ -137,7 +137,7 @@ impl Redlock {
     /// The member of a claim, as it is in the fence of the masters.
     fn member(&self, claim: &Claim) -> Vec<u8> {
         let tail = record::Tail(claim, self.topology().channel_id()).bytes();
-        [&record::digits(claim.id)[..], &tail].concat()
+        [&record::encode_id(claim.id)[..], &tail].concat()
     }
 }
 

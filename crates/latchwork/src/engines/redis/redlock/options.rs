@@ -7,7 +7,7 @@ use super::DistinctMasters;
 use crate::Result;
 use crate::engine::EngineUrl;
 use crate::engine::url_options::{choice, invalid, span};
-use crate::engines::quarantine::Quarantine;
+use crate::engines::quarantine::QuarantinePolicy;
 use crate::engines::redis::options::{Options as MasterOptions, Scheme};
 
 /// The options of this engine, and those that each master may have as well.
@@ -56,7 +56,7 @@ impl Options {
             options.distinct_masters = Some(distinct_masters.clone());
             if url.option("quarantine").is_none() {
                 // A master in quarantine costs only its vote, for a while.
-                options.quarantine = Quarantine::Strict;
+                options.quarantine = QuarantinePolicy::Strict;
             }
             Ok(options)
         };
@@ -64,7 +64,7 @@ impl Options {
         let options = Self {
             node_timeout: span(url, "node-timeout")?,
             max_ttl: masters.iter().map(|options| options.max_ttl).min().unwrap_or_default(),
-            is_strict: masters.iter().all(|options| options.quarantine == Quarantine::Strict),
+            is_strict: masters.iter().all(|options| options.quarantine == QuarantinePolicy::Strict),
         };
         Ok((masters, options))
     }

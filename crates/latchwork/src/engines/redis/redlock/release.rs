@@ -15,7 +15,7 @@ impl Redlock {
             return Ok(Released::NotHeld);
         }
         let value = attempts.unwrap_or_default().value(claim.id);
-        let args = vec![value, record::digits(claim.id).to_vec()];
+        let args = vec![value, record::encode_id(claim.id).to_vec()];
         let request = MasterRequest { script: Script::Release, name: claim.name.clone(), args, gate: None };
         let (masters, quorum) = (self.topology().len(), self.topology().quorum());
         let mut round = self.send(0..masters, self.shared.options.claim_limit(claim.ttl), request);

@@ -1,4 +1,5 @@
 //! One request to several masters at once.
+#![allow(clippy::disallowed_methods, reason = "masters that are late are waited for, after the answer")]
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

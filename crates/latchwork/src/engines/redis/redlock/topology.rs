@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::master::Master;
 use super::tally::Tally;
 use crate::engine::Verdict;
-use crate::engines::quarantine::waits_out;
+use crate::engines::quarantine::quarantined_because;
 use crate::engines::redis::options::Options as MasterOptions;
 
 /// The masters, numbered in the order of the URL.
@@ -76,5 +76,5 @@ impl Topology {
 /// The answer while too many masters may have forgotten locks.
 pub(super) fn quarantined(left: Duration) -> Verdict {
     let why = "they started less than max-ttl ago and may have forgotten who holds";
-    waits_out("a majority", why, left)
+    quarantined_because("a majority", why, left)
 }

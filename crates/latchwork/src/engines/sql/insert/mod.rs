@@ -31,7 +31,7 @@ use crate::engine::{
     Busy, Claim, ClaimId, Engine, Filter, LockState, Released, Renewal, Revoke, Revoked, SharedCells,
     Verdict, Wake,
 };
-use crate::names::AsItIs;
+use crate::names::BuildIdentityHasher;
 use crate::poison::lock_ignoring_poison;
 use crate::{Guarantees, LockName, Result};
 
@@ -48,7 +48,7 @@ struct Shared<S> {
     /// The age at which a row expires, for all programs that use the table.
     max_age: Duration,
     /// The number of failed polls of each waiter.
-    failed_polls: Mutex<HashMap<ClaimId, u32, AsItIs>>,
+    failed_polls: Mutex<HashMap<ClaimId, u32, BuildIdentityHasher>>,
     waiting_renewals: WaitingRenewals,
     sweeps: Arc<Sweeps>,
 }

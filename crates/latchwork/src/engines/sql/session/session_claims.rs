@@ -12,7 +12,7 @@ use super::leased_connection::LeasedConnection;
 use super::liveness::Liveness;
 use crate::engine::{Busy, Claim, ClaimId};
 use crate::engines::lost_hints::LossHints;
-use crate::names::AsItIs;
+use crate::names::BuildIdentityHasher;
 use crate::poison::lock_ignoring_poison;
 use crate::{Error, ErrorKind, LockName, Result};
 
@@ -24,7 +24,7 @@ pub(super) struct SessionClaims<C> {
 }
 
 struct Entries<C> {
-    by_id: HashMap<ClaimId, ClaimEntry<C>, AsItIs>,
+    by_id: HashMap<ClaimId, ClaimEntry<C>, BuildIdentityHasher>,
     /// The claims that hold a lock, or may hold it. A server grants a lock again to the connection that holds
     /// it, so this is what prevents two holders in one client (C7).
     by_key: BTreeSet<(Key, ClaimId)>,

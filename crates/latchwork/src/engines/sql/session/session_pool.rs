@@ -10,7 +10,7 @@ use super::session_store::{CloseHook, open_in_time};
 use super::{Key, Moving, SessionConnection, SessionStore};
 use crate::engine::{Claim, ClaimId, Grant, Valid};
 use crate::engines::sql::sweep::Sweeps;
-use crate::names::AsItIs;
+use crate::names::BuildIdentityHasher;
 use crate::net::own_thread::OwnThread;
 use crate::poison::lock_ignoring_poison;
 use crate::{Effect, Error, ErrorKind, LockName, Result};
@@ -49,7 +49,7 @@ pub(super) struct SessionPool<S: SessionStore> {
     pub(super) store: S,
     pub(super) claims: Arc<SessionClaims<S::Connection>>,
     /// The keys of names used recently: hashing a name takes longer than all other local work for a free lock.
-    keys: Mutex<HashMap<LockName, Key, AsItIs>>,
+    keys: Mutex<HashMap<LockName, Key, BuildIdentityHasher>>,
     idle: Mutex<Vec<Arc<LeasedConnection<S::Connection>>>>,
     pub(super) thread: OwnThread,
     pub(super) sweeps: Sweeps,

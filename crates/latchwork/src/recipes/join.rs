@@ -1,4 +1,4 @@
-//! Several futures at once.
+//! Several futures, polled in one task.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -10,8 +10,8 @@ fn boxed<'a, T>(futures: impl IntoIterator<Item = impl Future<Output = T> + Send
     futures.into_iter().map(|future| Box::pin(future) as Each<'a, T>).collect()
 }
 
-/// Which of them is done first, and with what; the others are dropped. Never, if there are none.
-pub(super) async fn first_of<'a, T>(
+/// The index and the output of the first future that is done. The others are dropped. Pending for ever without futures.
+pub(super) async fn select_all<'a, T>(
     futures: impl IntoIterator<Item = impl Future<Output = T> + Send + 'a>,
 ) -> (usize, T) {
     let mut futures = boxed(futures);
@@ -27,8 +27,8 @@ pub(super) async fn first_of<'a, T>(
     .await
 }
 
-/// What all of them come to, in their order.
-pub(super) async fn all_of<'a, T>(
+/// The outputs of all futures, in their order.
+pub(super) async fn join_all<'a, T>(
     futures: impl IntoIterator<Item = impl Future<Output = T> + Send + 'a>,
 ) -> Vec<T> {
     let mut under_way: Vec<_> = boxed(futures).into_iter().map(Some).collect();

@@ -1,4 +1,4 @@
-//! The thread that drives engines and timers for callers without a runtime.
+//! The thread that drives connections and timers for callers without a runtime.
 
 use std::future::Future;
 use std::pin::pin;
@@ -11,21 +11,21 @@ use tokio::runtime::{Builder, EnterGuard, Handle};
 use crate::poison::lock_ignoring_poison;
 use crate::{Error, ErrorKind, Result};
 
-/// A runtime on a thread of its own.
+/// A handle of a runtime that runs on a thread of its own.
 #[derive(Clone, Debug)]
-pub(super) struct Driver {
+pub(super) struct RuntimeThread {
     runtime: Handle,
     pid: u32,
 }
 
-impl Driver {
-    /// The one of this process. A fork starts another: threads do not cross it.
+impl RuntimeThread {
+    /// The runtime of this process. A fork starts another, because threads are not inherited.
     pub(super) fn of_this_process() -> Result<Self> {
-        static DRIVER: Mutex<Option<Driver>> = Mutex::new(None);
-        let mut driver = lock_ignoring_poison(&DRIVER);
-        match driver.as_ref().filter(|driver| driver.pid == forkmark::process_id()) {
-            Some(driver) => Ok(driver.clone()),
-            None => Ok(driver.insert(Self::start()?).clone()),
+        static THREAD: Mutex<Option<RuntimeThread>> = Mutex::new(None);
+        let mut thread = lock_ignoring_poison(&THREAD);
+        match thread.as_ref().filter(|thread| thread.pid == forkmark::process_id()) {
+            Some(thread) => Ok(thread.clone()),
+            None => Ok(thread.insert(Self::start()?).clone()),
         }
     }
 
@@ -34,23 +34,23 @@ impl Driver {
             Error::new(ErrorKind::Unreachable, format!("cannot start a thread: {error}")).with_source(error)
         };
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
-        let driver = Self { runtime: runtime.handle().clone(), pid: forkmark::process_id() };
+        let thread = Self { runtime: runtime.handle().clone(), pid: forkmark::process_id() };
         let drive = move || runtime.block_on(std::future::pending::<()>());
         std::thread::Builder::new().name("latch-blocking".into()).spawn(drive).map_err(no_thread)?;
-        Ok(driver)
+        Ok(thread)
     }
 
-    /// Whatever is begun while the guard lives runs on this driver.
+    /// Until the guard is dropped, spawned tasks and new timers belong to this runtime.
     pub(super) fn enter(&self) -> EnterGuard<'_> {
         self.runtime.enter()
     }
 
-    /// Polls `future` on the calling thread, which sleeps in between; timers and sockets wake it from the driver's.
+    /// Polls `future` on the calling thread, which sleeps in between. Timers and sockets wake it from this thread.
     pub(super) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let _inside = self.enter();
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-        // Inside somebody's task, that task's budget is not ours: once it is spent, tokio defers the wake-up until the task
-        // returns, and it cannot return before this does.
+        // The caller may be a task of another runtime. Once the budget of that task is spent, tokio defers the wake-up
+        // until the task returns, which it cannot before this call does.
         let future = tokio::task::unconstrained(future);
         let (mut future, mut cx) = (pin!(future), Context::from_waker(&waker));
         loop {
