@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::cells::CHANNEL;
 use super::lua::layout::ID_LEN;
-use super::wire::{self, PartialReply, Reply};
+use super::wire::{self, Reply, ScanProgress};
 use crate::engine::ClaimId;
 use crate::engines::cell_subscriptions::CellSubscriptions;
 use crate::engines::waiter_table::{Notification, WaiterTable};
@@ -19,17 +19,17 @@ pub(super) struct PushCodec {
 impl Codec for PushCodec {
     type Reply = Reply;
     type Expected = ();
-    type ParseProgress = PartialReply;
+    type ParseProgress = ScanProgress;
 
     const MAX_UNREAD: usize = wire::MAX_REPLY;
 
     fn decode(
         &self,
         bytes: &mut &[u8],
-        partial: &mut PartialReply,
+        progress: &mut ScanProgress,
         _expected: impl FnOnce() -> Option<()>,
     ) -> Result<Option<Reply>, String> {
-        let parsed = wire::parse(bytes, partial)
+        let parsed = wire::parse(bytes, progress)
             .map_err(|why| format!("the server sent a reply that cannot be parsed: {why}"))?;
         let Some((reply, length)) = parsed else { return Ok(None) };
         *bytes = &bytes[length..];

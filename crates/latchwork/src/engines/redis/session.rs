@@ -1,5 +1,5 @@
-//! The state that the handles of one client share: its connections, its waiting claims, and the server's
-//! history.
+//! The state that the handles of one client share: its connections, its waiting claims, and what it knows of
+//! the server.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,12 +22,12 @@ pub(super) struct Session {
     /// The channel to which the server publishes messages for this client.
     channel: String,
     connections: PerRuntime<Connection>,
-    history: Mutex<ServerHistory>,
+    known_server: Mutex<KnownServer>,
 }
 
 /// The restarts and the settings of the server, as far as this client has seen them.
 #[derive(Default)]
-struct ServerHistory {
+struct KnownServer {
     lives: RestartTracker,
     warnings: Vec<String>,
 }
@@ -40,7 +40,7 @@ impl Session {
             waiters: Arc::default(),
             channel,
             connections: PerRuntime::default(),
-            history: Mutex::default(),
+            known_server: Mutex::default(),
         }
     }
 
@@ -64,7 +64,7 @@ impl Session {
         if self.waiters.waiting() > 0 {
             connection.listen(&self.channel, &self.options).await?;
         }
-        lock_ignoring_poison(&self.history).connected(&server, &self.options);
+        lock_ignoring_poison(&self.known_server).connected(&server, &self.options);
         Ok(connection)
     }
 
@@ -87,16 +87,16 @@ impl Session {
 
     /// How long the server must not grant locks yet.
     pub(super) fn quarantine(&self) -> Option<Duration> {
-        lock_ignoring_poison(&self.history).lives.quarantine()
+        lock_ignoring_poison(&self.known_server).lives.quarantine()
     }
 
     /// Warnings about the server's settings.
     pub(super) fn warnings(&self) -> Vec<String> {
-        lock_ignoring_poison(&self.history).warnings.clone()
+        lock_ignoring_poison(&self.known_server).warnings.clone()
     }
 }
 
-impl ServerHistory {
+impl KnownServer {
     fn connected(&mut self, server: &ServerInfo, options: &Options) {
         self.warnings = server.warnings();
         let rule = (options.quarantine, options.max_ttl);

@@ -16,6 +16,7 @@ use super::topology::quarantined;
 use super::{Redlock, Reply, record};
 use crate::clock;
 use crate::engine::{Busy, Claim, Engine as _, Grant, Lifetime, Mode, Valid, Verdict};
+use crate::token::next_engine_token;
 use crate::{Effect, Error, ErrorKind, Result};
 
 /// The longest pause after the first attempt. It doubles with each attempt, up to the maximum.
@@ -85,7 +86,7 @@ impl Redlock {
     /// The token that is proposed to all masters. Normally it is above the last token of each, and they agree
     /// at once. It is also above tokens that were lost with the masters' data.
     fn proposal(&self) -> u64 {
-        (self.shared.newest_token.load(Ordering::Relaxed) + 1).max(clock::wall_micros())
+        next_engine_token(self.shared.newest_token.load(Ordering::Relaxed), clock::wall_micros())
     }
 
     /// A tally in which only these masters have a vote.

@@ -1,4 +1,8 @@
 //! One master.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a release is repeated on every master, after the reply of a majority"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;

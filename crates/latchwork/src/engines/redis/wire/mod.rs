@@ -1,15 +1,15 @@
 //! RESP3, the protocol of Redis, as far as locks need it.
 
 mod command;
-mod partial_reply;
 mod reader;
 mod reply;
+mod scan_progress;
 
 use std::borrow::Cow;
 
 pub(super) use self::command::{Arg, Command};
-pub(super) use self::partial_reply::PartialReply;
 pub(super) use self::reply::{Reply, parse};
+pub(super) use self::scan_progress::ScanProgress;
 use crate::net::connection_error::ConnectionError;
 
 /// The maximum length of a reply, in bytes. The engine's own are far shorter: it lists locks in steps.

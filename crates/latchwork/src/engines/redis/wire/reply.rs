@@ -1,7 +1,7 @@
 //! Replies, and the messages that the server pushes.
 
-use super::partial_reply::{PartialReply, too_deep};
 use super::reader::{Element, ReadError, RespReader};
+use super::scan_progress::{ScanProgress, too_deep};
 
 /// Maximum nesting depth of a reply.
 pub(super) const MAX_DEPTH: usize = 16;
@@ -24,25 +24,25 @@ pub(in crate::engines::redis) enum Reply {
 }
 
 /// The first reply in `bytes`, and its length; `None` if it has not arrived in full. The same reply is then
-/// parsed again, with `partial` as this left it, when more bytes are behind these.
+/// parsed again, with `progress` as this left it, when more bytes are behind these.
 ///
 /// # Errors
 /// If the bytes are not a reply.
 pub(in crate::engines::redis) fn parse(
     bytes: &[u8],
-    partial: &mut PartialReply,
+    progress: &mut ScanProgress,
 ) -> Result<Option<(Reply, usize)>, String> {
-    if !partial.is_ready(bytes)? {
+    if !progress.is_ready(bytes)? {
         return Ok(None);
     }
     let mut reader = RespReader { bytes, at: 0, searched: 0 };
     match value(&mut reader, MAX_DEPTH) {
         Ok(reply) => {
-            partial.end();
+            progress.end();
             Ok(Some((reply, reader.at)))
         }
         Err(ReadError::Incomplete(_)) => {
-            partial.begin();
+            progress.begin();
             Ok(None)
         }
         Err(ReadError::Protocol(why)) => Err(why),
@@ -87,18 +87,18 @@ mod tests {
     use super::*;
 
     fn parse(bytes: &[u8]) -> Result<Option<(Reply, usize)>, String> {
-        super::parse(bytes, &mut PartialReply::default())
+        super::parse(bytes, &mut ScanProgress::default())
     }
 
     /// Parses reply after reply while the bytes arrive in pieces that end at `cuts`. Each parse must return
     /// what parsing all bytes that are there at once returns.
     fn parse_in_pieces(bytes: &[u8], cuts: impl IntoIterator<Item = usize>) {
-        let (mut partial, mut from) = (PartialReply::default(), 0);
+        let (mut progress, mut from) = (ScanProgress::default(), 0);
         for cut in cuts {
             while from < cut {
                 let (there, shown) = (&bytes[from..cut], String::from_utf8_lossy(bytes));
                 let at_once = parse(there);
-                assert_eq!(super::parse(there, &mut partial), at_once, "{shown:?} from {from} until {cut}");
+                assert_eq!(super::parse(there, &mut progress), at_once, "{shown:?} from {from} until {cut}");
                 match at_once {
                     Ok(Some((_, length))) => from += length,
                     Ok(None) => break,
@@ -192,12 +192,12 @@ mod tests {
         let line = ["+", &"x".repeat(MAX_LINE - 1), "\r\n"].concat();
         let string = ["$300000\r\n", &"x".repeat(300_000), "\r\n"].concat();
         for (bytes, lines, piece) in [(&all, all.len(), 1_024), (&line, line.len(), 1), (&string, 9, 64)] {
-            let (mut partial, mut read, mut pieces, before) =
-                (PartialReply::default(), Ok(None), 0, work::done());
+            let (mut progress, mut read, mut pieces, before) =
+                (ScanProgress::default(), Ok(None), 0, work::done());
             while read == Ok(None) {
                 pieces += 1;
                 let there = bytes.len().min(pieces * piece);
-                read = super::parse(&bytes.as_bytes()[..there], &mut partial);
+                read = super::parse(&bytes.as_bytes()[..there], &mut progress);
             }
             assert_eq!(read.map(|read| read.map(|(_, length)| length)), Ok(Some(bytes.len())));
             let work = work::done() - before;

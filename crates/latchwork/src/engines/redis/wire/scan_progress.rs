@@ -9,7 +9,7 @@ const MAX_ELEMENTS: usize = 1 << 20;
 /// How far an incomplete reply was scanned. The scan goes on from there when more bytes arrive, instead of
 /// starting at the first byte again. No value is kept before the reply is complete.
 #[derive(Default)]
-pub(in crate::engines::redis) struct PartialReply(Option<Scan>);
+pub(in crate::engines::redis) struct ScanProgress(Option<Scan>);
 
 /// The search for the end of a reply.
 #[derive(Default)]
@@ -27,7 +27,7 @@ struct Scan {
     elements: usize,
 }
 
-impl PartialReply {
+impl ScanProgress {
     /// The reply is incomplete.
     pub(super) fn begin(&mut self) {
         self.0 = Some(Scan::default());
