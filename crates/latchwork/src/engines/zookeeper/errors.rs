@@ -69,7 +69,7 @@ fn is_temporary(wire_error: &WireError) -> bool {
     [WireError::NOT_READ_ONLY, WireError::QUOTA_EXCEEDED, WireError::THROTTLED_OP].contains(wire_error)
 }
 
-/// What the user can do about a failed TLS handshake. rustls gives only the reason.
+/// Advice for the user after a failed TLS handshake. rustls gives only the reason.
 fn tls_hint(why: &str) -> &'static str {
     match why {
         why if why.contains("UnknownIssuer") => "; name the authority to trust with ca= in the URL",
