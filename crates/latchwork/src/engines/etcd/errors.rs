@@ -136,7 +136,7 @@ fn message(status: &Status) -> String {
     }
 }
 
-/// What the user can do about the failure.
+/// Advice for the user.
 fn hint(status: &Status) -> &'static str {
     match status.message() {
         text if text.contains("space exceeded") => {

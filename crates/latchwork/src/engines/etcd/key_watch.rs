@@ -25,7 +25,7 @@ pub(super) struct WatchState {
     changed: Notify,
 }
 
-/// What the server has reported.
+/// The reports of the server on one watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WatchStatus {
     /// The server reports changes from here on.

@@ -1,4 +1,4 @@
-//! What the handles of one client share: its connections, its leases, and the keys of its claims.
+//! The state that the handles of one client share: connections, leases, and the keys of claims.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -83,7 +83,7 @@ mod tests {
 
     /// The event comes while a task joins that has found an active watch.
     #[tokio::test]
-    async fn who_joins_just_then_is_event() {
+    async fn a_task_that_joins_just_before_the_event_is_notified() {
         let (watches, mut watchers) = (CellWatches::default(), Vec::new());
         watches.join("a", |watcher| watchers.extend(watcher));
         let (active, ()) = watches.join("a", |watcher| assert!(watcher.is_none()));

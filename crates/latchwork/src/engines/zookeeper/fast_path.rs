@@ -18,7 +18,7 @@ use crate::poison::lock_ignoring_poison;
 /// twice.
 const MAX_LOCKS: usize = 1_024;
 
-/// What is known of locks, by the paths of their own nodes.
+/// The histories of locks, by the paths of their own nodes.
 #[derive(Default)]
 pub(super) struct FastPath {
     locks: Mutex<HashMap<String, LockHistory>>,

@@ -16,7 +16,7 @@ const MARKS: [(&str, NodeKind); 6] = [
 /// The mark between the claim's id and the number of permits.
 const PERMIT_MARK: &str = "-permit-";
 
-/// What a node claims.
+/// The mode that a node claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NodeKind {
     Exclusive,

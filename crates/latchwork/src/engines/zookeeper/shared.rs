@@ -1,4 +1,4 @@
-//! What the handles of one client share: its session, its claims, and requests that several verbs use.
+//! The state that the handles of one client share, and requests that several verbs use.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};

@@ -1,4 +1,4 @@
-//! What this client knows of one of its claims.
+//! The state of one claim of this client.
 
 use std::sync::Arc;
 

@@ -17,7 +17,7 @@ pub(super) const AUTH_XID: i32 = -4;
 /// The opcode `auth`.
 const AUTH: i32 = 100;
 
-/// What a server must know to resume a session.
+/// The data that a server needs to resume a session.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SessionCredentials {
     /// 0: a new session.

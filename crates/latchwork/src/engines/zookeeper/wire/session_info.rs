@@ -1,4 +1,4 @@
-//! What the handle of a session and its driver share.
+//! The state that the handle of a session and its driver share.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use crate::clock::{Clock, Moment};
 
-/// What the handle of a session and its driver share.
+/// The state that the handle of a session and its driver share.
 #[derive(Default)]
 pub(super) struct SessionInfo {
     id: AtomicI64,
