@@ -580,10 +580,10 @@ fn walk(kinds: [TaskKind; TASKS], counts: &mut WalkCounts) {
 #[test]
 fn no_order_of_events_loses_a_wake_up_or_lets_a_task_overtake() {
     let mut counts = WalkCounts::default();
-    for first in 0..KINDS.len() {
-        for second in first..KINDS.len() {
-            for third in second..KINDS.len() {
-                walk([KINDS[first], KINDS[second], KINDS[third]], &mut counts);
+    for (from, first) in KINDS.iter().enumerate() {
+        for (from, second) in KINDS.iter().enumerate().skip(from) {
+            for third in &KINDS[from..] {
+                walk([*first, *second, *third], &mut counts);
             }
         }
     }
