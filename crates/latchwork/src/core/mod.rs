@@ -1,6 +1,6 @@
 //! The core owns time: waiting, renewing, deadlines, cancelling, and the queue inside this process.
 //!
-//! It is written once for every engine and knows none of them. Its rooms depend on each other in one direction:
+//! It is written once for all engines, and does not know any of them. Its rooms depend on each other in one direction:
 //!
 //! ```text
 //! acquire     drives an attempt, and waits in the client's queue for its turn

@@ -27,7 +27,7 @@ pub(super) type TaskSlot<J> = Arc<TurnSlot<<J as Joinable>::Joined>>;
 
 pub(super) struct Shard<J: Joinable> {
     pub(super) queues: HashMap<LockName, NameQueue<J>, BuildIdentityHasher>,
-    /// The names that the sweeper checks: those which a task has needed since its last check.
+    /// The names that the sweeper checks, because a task has needed them since the last check.
     pub(super) contended: HashSet<LockName, BuildIdentityHasher>,
 }
 
@@ -101,7 +101,7 @@ impl<J: Joinable> LocalQueues<J> {
         is_known
     }
 
-    /// A task is polled again whose turn was taken back.
+    /// A task whose turn was taken back is polled again.
     pub(in crate::core) fn requeue(&self, name: &LockName, arrival: u64, waker: &Waker) {
         let mut shard = self.shard(name);
         if let Some(known) = shard.queues.get_mut(name)
@@ -227,12 +227,13 @@ impl<J: Joinable> LocalQueues<J> {
         known.queue.blocking_release(mode).map_or_else(|| Ok(known.queue.blocker()), Err)
     }
 
-    /// Gives every task in line its turn whose turn it is.
+    /// Gives the first tasks in line their turns, as long as the outstanding claims admit them.
     pub(in crate::core) fn wake_next(&self, name: &LockName) {
         self.wake_all(name, None);
     }
 
-    /// Gives every task in line its turn whose turn it is, now that `ended` is over. Forgets a name that no task needs.
+    /// Removes the claim that has `ended`, and gives the first tasks in line their turns. Forgets a name that no task
+    /// needs.
     fn wake_all(&self, name: &LockName, mut ended: Option<EndedClaim<'_>>) {
         loop {
             let (woken, drained) = {

@@ -16,7 +16,7 @@ const TASKS: usize = 3;
 /// Readers can join before this moment.
 const WINDOW_END: u64 = 2_000;
 
-/// The wishes of a task.
+/// The terms of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TaskKind {
     mode: Mode,
@@ -31,7 +31,7 @@ const KINDS: [TaskKind; 5] = [
     TaskKind { mode: Mode::Permit { of: 2 }, has_owner: false },
 ];
 
-/// A claim that was sent: whose kind it has, and whether its task only tried.
+/// A claim that was sent, with the kind of its task. `is_try`: the task only tried.
 #[derive(Clone, Copy, Debug)]
 struct SentClaim {
     kind: TaskKind,
@@ -580,10 +580,10 @@ fn walk(kinds: [TaskKind; TASKS], counts: &mut WalkCounts) {
 #[test]
 fn no_order_of_events_loses_a_wake_up_or_lets_a_task_overtake() {
     let mut counts = WalkCounts::default();
-    for first in 0..KINDS.len() {
-        for second in first..KINDS.len() {
-            for third in second..KINDS.len() {
-                walk([KINDS[first], KINDS[second], KINDS[third]], &mut counts);
+    for (from, first) in KINDS.iter().enumerate() {
+        for (from, second) in KINDS.iter().enumerate().skip(from) {
+            for third in &KINDS[from..] {
+                walk([*first, *second, *third], &mut counts);
             }
         }
     }
