@@ -30,7 +30,10 @@ impl ConnectionError {
     /// For bytes that a codec cannot parse.
     pub(crate) fn unreadable(bytes: &[u8], why: String) -> Self {
         match TlsFailure::of_plain_reply(bytes) {
-            Some(tls) => Self::new("the server answered with a TLS alert".to_owned(), Some(tls)),
+            Some(tls) => Self::new(
+                "the server answered a request in plain text with a TLS alert".to_owned(),
+                Some(tls),
+            ),
             None => why.into(),
         }
     }
