@@ -34,9 +34,9 @@ const FRAGMENTS: [(&str, &str); 4] = [
     ("--{{next_token}}", include_str!("next_token.lua")),
 ];
 
-/// The source of a script. Only numbers of the options get into it, and nothing of a lock: that is sent as KEYS
-/// and ARGV. Every position in a record is inserted as a number, so naming it costs the server nothing. Comment
-/// lines are left out.
+/// The source of a script. Only numbers of the options get into it, and nothing of a lock: that is sent as
+/// KEYS and ARGV. Every position in a record is inserted as a number, so naming it costs the server nothing.
+/// Comment lines are left out.
 pub(crate) fn compose(parts: &[&str], gap_ms: u128, max_waiters: u32) -> String {
     let mut source = parts.concat();
     for (marker, fragment) in FRAGMENTS {
