@@ -19,7 +19,7 @@ async fn scenario_on(
 ) -> ClusterScenario<EtcdHarness<EtcdCluster>> {
     let queue = harness.clients_of(member, 4).await;
     let contenders = harness.clients_of(member, 4).await;
-    ClusterScenario { harness: harness, queue, contenders, ttl: PATIENT }
+    ClusterScenario { harness, queue, contenders, ttl: PATIENT }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

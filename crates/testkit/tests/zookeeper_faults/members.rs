@@ -39,7 +39,7 @@ async fn clients_of(harness: &ZookeeperHarness, member: usize, sessions: &[&str]
 async fn scenario_on(harness: ZookeeperHarness, member: usize) -> ClusterScenario<ZookeeperHarness> {
     let queue = clients_of(&harness, member, &["10s"; 4]).await;
     let contenders = clients_of(&harness, member, &[SHORT; 4]).await;
-    ClusterScenario { harness: harness, queue, contenders, ttl: PATIENT }
+    ClusterScenario { harness, queue, contenders, ttl: PATIENT }
 }
 
 fn leader(harness: &ZookeeperHarness) -> usize {
