@@ -2,6 +2,8 @@
 //!
 //! `./test latch-previous` builds the previous release from `crates/testkit/previous`.
 
+#![allow(clippy::disallowed_methods, reason = "tests count their own time")]
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
