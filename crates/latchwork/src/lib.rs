@@ -35,7 +35,7 @@
 //!
 //! # Engines
 //!
-#![doc = include_str!("engines/table.md")]
+#![doc = include_str!("engines/table.txt")]
 //!
 //! Each URL has options, on the page of its engine in `docs/engines/`. The feature `all-engines` turns on every engine,
 //! and `telemetry` (default) spans and events for `tracing` and counters for `metrics`.

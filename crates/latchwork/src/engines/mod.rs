@@ -1,6 +1,6 @@
 //! The engines. Each has a cargo feature, a page in `docs/`, and a column in GUARANTEES.md.
 //!
-#![doc = include_str!("table.md")]
+#![doc = include_str!("table.txt")]
 #![cfg_attr(not(feature = "all-engines"), allow(dead_code, reason = "no engine uses all that they share"))]
 
 mod admission;
