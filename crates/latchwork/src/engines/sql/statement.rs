@@ -105,6 +105,7 @@ pub(in crate::engines) enum Statement {
 
 impl Statement {
     /// The statements of `scheme=insert`.
+    #[cfg(feature = "mysql")]
     pub(in crate::engines) const OF_INSERT: [Self; 9] = [
         Self::Insert,
         Self::RenewInserted,

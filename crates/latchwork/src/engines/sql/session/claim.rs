@@ -19,7 +19,7 @@ const HOLDER_LOOKUP_AFTER: Duration = Duration::from_millis(50);
 const HOLDER_LOOKUP_LIMIT: Duration = Duration::from_millis(250);
 
 /// The next step of a claim.
-enum NextStep<C> {
+enum PreparedClaim<C> {
     /// Send it on this connection.
     SendOn(Arc<LeasedConnection<C>>),
     Answer(Verdict),
@@ -34,8 +34,8 @@ impl<S: SessionStore> SessionEngine<S> {
             BeginClaim::SendOn(leased) => leased,
             // Boxed, as is all code that a free lock does not need: this future is created for every claim.
             begin => match Box::pin(self.prepare(claim, key, begin)).await? {
-                NextStep::SendOn(leased) => leased,
-                NextStep::Answer(verdict) => return Ok(verdict),
+                PreparedClaim::SendOn(leased) => leased,
+                PreparedClaim::Answer(verdict) => return Ok(verdict),
             },
         };
         let fenced = pool.fences(claim).then_some(&claim.name);
@@ -80,13 +80,13 @@ impl<S: SessionStore> SessionEngine<S> {
         claim: &Claim,
         key: Key,
         begin: BeginClaim<S::Connection>,
-    ) -> Result<NextStep<S::Connection>> {
+    ) -> Result<PreparedClaim<S::Connection>> {
         let (pool, claims) = (&self.0.pool, &self.0.pool.claims);
-        let busy = |busy| Ok(NextStep::Answer(Verdict::Busy(busy)));
+        let busy = |busy| Ok(PreparedClaim::Answer(Verdict::Busy(busy)));
         match begin {
-            BeginClaim::SendOn(leased) => return Ok(NextStep::SendOn(leased)),
+            BeginClaim::SendOn(leased) => return Ok(PreparedClaim::SendOn(leased)),
             BeginClaim::Held(leased, token) if !leased.is_unusable() => {
-                return Ok(NextStep::Answer(Verdict::Granted(pool.grant(&leased, token).await?)));
+                return Ok(PreparedClaim::Answer(Verdict::Granted(pool.grant(&leased, token).await?)));
             }
             // The server may not have noticed the end of the connection yet.
             BeginClaim::Held(leased, _) => {
@@ -121,7 +121,7 @@ impl<S: SessionStore> SessionEngine<S> {
             error.with_effect(Effect::None)
         })?;
         if claims.set_connection(claim.id, key, &leased) {
-            return Ok(NextStep::SendOn(leased));
+            return Ok(PreparedClaim::SendOn(leased));
         }
         // Another claim of this client was sent meanwhile.
         self.not_granted(claim);
