@@ -101,7 +101,7 @@ pub(crate) struct RunOptions {
     /// not run the same job again; latch exits only then, and the ttl is at least as long
     #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "keep_fd")]
     pub(crate) at_least: Option<Duration>,
-    /// What to do with the command when the lock is lost
+    /// Action when the lock is lost
     #[arg(long, value_name = "WHAT", default_value = "kill")]
     pub(crate) on_lost: OnLost,
     /// How long the command may take to end after the lock is lost, before it is killed
@@ -127,7 +127,7 @@ impl RunOptions {
     }
 }
 
-/// What to do with the command when the lock is lost.
+/// Action when the lock is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnLost {
     /// End the command, first with TERM

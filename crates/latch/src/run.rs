@@ -33,7 +33,7 @@ pub(crate) fn run(options: &RunOptions, target: &Target, output: Output) -> Resu
     run_holding(options, target, output, &Holding::Lock)
 }
 
-/// What `latch` holds while the command runs.
+/// The lock or leadership that `latch` holds while the command runs.
 pub(crate) enum Holding<'a> {
     Lock,
     /// The leadership of an election, with the leader's value.

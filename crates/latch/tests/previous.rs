@@ -157,7 +157,7 @@ impl Latch {
         self.command(arguments).output().expect("it runs")
     }
 
-    /// What it prints.
+    /// Returns the standard output.
     fn succeeds(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(output.status.success(), "{arguments:?}: {output:?}");

@@ -154,7 +154,7 @@ impl Guarantees {
         }
     }
 
-    /// What it can do, each with the words of GUARANTEES.md and `latch engines`.
+    /// The yes-or-no promises, in the words of GUARANTEES.md and `latch engines`.
     pub fn capabilities(&self) -> [(&'static str, bool); 14] {
         [
             ("tokens", self.tokens.is_some()),
@@ -174,7 +174,7 @@ impl Guarantees {
         ]
     }
 
-    /// What is no yes or no, in words.
+    /// The promises that are neither yes nor no.
     pub fn details(&self) -> [(&'static str, String); 5] {
         [
             ("token", self.tokens.unwrap_or("none").to_owned()),

@@ -48,7 +48,7 @@ impl ConnectionError {
         Self::new(reasons.join("; "), is_about_tls.then_some(TlsFailure::Other))
     }
 
-    /// What is wrong with TLS, if that is why.
+    /// The TLS failure, if TLS is the reason.
     pub(crate) fn tls(&self) -> Option<TlsFailure> {
         self.tls
     }

@@ -1,11 +1,11 @@
-//! What is wrong when TLS fails, and what to do about it.
+//! Reasons why TLS fails, and advice for each.
 
 use std::error::Error;
 use std::io;
 
 use rustls::{AlertDescription, CertificateError};
 
-/// What is wrong when TLS fails. It stays wrong until the URL, a certificate, a clock or the server changes.
+/// Why TLS fails. Another attempt fails until the URL, a certificate, a clock or the server changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TlsFailure {
     /// No trusted authority has signed the server's certificate.
@@ -89,7 +89,7 @@ impl TlsFailure {
         bytes.starts_with(&[21, 3]).then_some(Self::Required)
     }
 
-    /// What to do about it; empty if the message of the error says that.
+    /// Advice for the user; empty if the message of the error says it all.
     pub(crate) fn advice(self) -> &'static str {
         match self {
             Self::UnknownIssuer => "name the authority to trust with ca= in the URL",

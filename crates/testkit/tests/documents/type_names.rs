@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{files, root};
 
-/// What each engine has of its own under the same name, and what that is. The glossary of ARCHITECTURE.md has them, too.
+/// The roles: types that each engine has under one name, with their meanings.
 const ROLES: [(&str, &str); 12] = [
     ("Connection", "one connection to one server"),
     ("Endpoint", "where a server is"),

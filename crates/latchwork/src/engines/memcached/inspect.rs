@@ -1,4 +1,4 @@
-//! What operators see of a lock, and how they take it away.
+//! The state of a lock for operators, and its revocation.
 
 use super::wire::{Item, Reply, Requests};
 use super::{Memcached, errors, item, value};

@@ -71,7 +71,7 @@ struct Shared {
     claims: Mutex<HashMap<ClaimId, KnownClaim, BuildIdentityHasher>>,
 }
 
-/// What the client remembers of a claim.
+/// The client's record of a claim.
 #[derive(Clone, Copy, Default)]
 struct KnownClaim {
     /// The CAS id of its value, and the life of the server in which it was learned.

@@ -1,4 +1,4 @@
-//! What a server says about itself: the first requests on every connection, and their replies.
+//! A server's version, settings and statistics: the first requests on every connection, and their replies.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const UPTIME_AHEAD: u64 = 3;
 /// The maximum length of the replies, which are a few kilobytes long.
 pub(super) const MAX_REPLY: usize = 64 * 1024;
 
-/// What a server says about itself.
+/// A server's version, settings and statistics.
 #[derive(Debug)]
 pub(super) struct ServerStats {
     /// Another one after every start of the server: CAS ids begin at 1 again then.
@@ -149,7 +149,7 @@ impl ServerStats {
         }
     }
 
-    /// What a user should change.
+    /// The settings that a user should change.
     pub(super) fn warnings(&self, place: &str) -> Vec<String> {
         let evicts = self.evicts && self.evicted > 0;
         let warning = match (evicts, self.evicts) {

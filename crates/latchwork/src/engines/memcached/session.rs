@@ -26,7 +26,7 @@ pub(super) struct Session {
     history: Mutex<ServerHistory>,
 }
 
-/// What the client knows about the server from its connections so far.
+/// The client's knowledge of the server from its connections so far.
 #[derive(Default)]
 struct ServerHistory {
     lives: RestartTracker,
@@ -51,7 +51,7 @@ impl Session {
         lock_ignoring_poison(&self.history).lives.quarantine()
     }
 
-    /// What a user should know about the server.
+    /// Warnings about the server.
     pub(super) fn warnings(&self) -> Vec<String> {
         lock_ignoring_poison(&self.history).warnings.clone()
     }

@@ -20,7 +20,7 @@ pub(super) struct PostgresRows {
     pools: PerRuntime<RuntimePool>,
 }
 
-/// What all connections of a client share.
+/// The state that all connections of a client share.
 pub(super) struct Shared {
     pub(super) options: Arc<Options>,
     pub(super) waiters: Arc<WaiterTable>,

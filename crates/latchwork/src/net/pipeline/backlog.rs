@@ -7,7 +7,7 @@ use tokio::sync::oneshot::Sender;
 /// From this size on, abandoned requests are removed also while nothing can be written.
 const MUCH: usize = 64 * 1024;
 
-/// Who waits for the reply to a request, and what the codec must know to parse it.
+/// The caller that waits for the reply to a request, and the data that the codec needs to parse it.
 pub(super) struct WaitingRequest<R, E> {
     pub(super) sender: Sender<R>,
     pub(super) expected: E,

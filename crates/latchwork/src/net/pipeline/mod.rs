@@ -42,7 +42,7 @@ pub(crate) trait Codec: Send + Sync + 'static {
     type Reply: Send + Unpin + 'static;
     /// Known when a request is sent, and needed to parse its reply. `()` if replies describe themselves.
     type Expected: Copy + Send + Unpin + 'static;
-    /// What is known of a reply that has not arrived in full.
+    /// The parse state of a reply that has not arrived in full.
     type ParseProgress: Default + Send + Unpin + 'static;
 
     /// The maximum number of bytes that `decode` leaves unread, before it returns a reply or an error.
@@ -81,7 +81,7 @@ pub(crate) struct Pipeline<C: Codec>(Arc<PipelineState<C>>);
 /// The reply to one request. An error: it will not arrive.
 pub(crate) type PendingReply<R> = oneshot::Receiver<R>;
 
-/// What the users of a pipeline and its read task share.
+/// The state that the users of a pipeline and its read task share.
 struct PipelineState<C: Codec> {
     codec: C,
     /// No new request should be sent. Outstanding ones may still be answered.
@@ -289,7 +289,7 @@ impl<C: Codec> PipelineState<C> {
         read_task.into_iter().for_each(Waker::wake);
     }
 
-    /// What the codec must know of the request with this position among those that wait for a reply.
+    /// The codec's data about the request with this position among those that wait for a reply.
     fn expected(&self, position: usize) -> Option<C::Expected> {
         lock_ignoring_poison(&self.outgoing).waiting.get(position).map(|request| request.expected)
     }

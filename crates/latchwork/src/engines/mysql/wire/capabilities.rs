@@ -15,7 +15,7 @@ pub(super) const CLIENT_PLUGIN_AUTH: u32 = 1 << 19;
 /// No EOF packet follows column definitions. An OK packet with the header of an EOF packet ends the rows.
 pub(super) const CLIENT_DEPRECATE_EOF: u32 = 1 << 24;
 
-/// What this client always asks for.
+/// The capabilities that this client always requests.
 pub(super) const REQUESTED: u32 = CLIENT_LONG_PASSWORD
     | CLIENT_FOUND_ROWS
     | CLIENT_LONG_FLAG

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::clock::{Clock, Moment};
 use crate::core::defaults::{less_drift, stop_margin};
 
-/// What is known of a connection's life, on every thread. Times are in microseconds.
+/// The state of a connection's life, shared by all threads. Times are in microseconds.
 pub(super) struct Liveness {
     pub(super) ttl: Duration,
     /// How long the server surely keeps the connection after it was sent a request that it answered.

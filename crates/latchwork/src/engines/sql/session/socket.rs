@@ -14,7 +14,7 @@ use crate::net::dial::dial;
 pub(in crate::engines) struct Socket {
     /// `None` only after it could not be registered.
     stream: Option<TcpStream>,
-    /// The same socket, for writes that do not wait.
+    /// A second handle to the socket, for writes that do not wait.
     twin: std::net::TcpStream,
     runtime: runtime::Id,
 }
