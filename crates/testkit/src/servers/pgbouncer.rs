@@ -24,6 +24,7 @@ const MOST_PORTS: u32 = 20;
 /// A running `pgbouncer` on a port of 127.0.0.1, and the server behind it. Killed when dropped.
 pub struct Pgbouncer {
     port: u16,
+    connections: u32,
     // Dropped before the server.
     _process: Process,
     _folder: TempDir,
@@ -37,21 +38,26 @@ impl Pgbouncer {
     /// # Panics
     /// If one of them does not start. The message shows its output.
     pub fn start() -> Self {
-        Self::start_in("transaction")
+        Self::start_in("transaction", Self::CONNECTIONS)
     }
 
-    /// Starts them with another `pool_mode`.
+    /// The number of server connections of [`Pgbouncer::start`].
+    pub const CONNECTIONS: u32 = 5;
+
+    /// Starts them with another `pool_mode`, and this number of server connections.
     ///
     /// # Panics
     /// As [`Pgbouncer::start`].
-    pub fn start_in(mode: &str) -> Self {
+    pub fn start_in(mode: &str, connections: u32) -> Self {
         let server = PostgresServer::start(PostgresOptions::default());
         let folder = tempfile::Builder::new().prefix("pgbouncer").tempdir().expect("a temporary folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("the folder is ours");
         for _ in 0..MOST_PORTS {
             let port = free_port();
-            if let Some(process) = launch(&folder, mode, port, server.address().port()) {
-                return Self { port, _process: process, _folder: folder, server };
+            if let Some(process) =
+                launch(&folder, [mode, &connections.to_string()], port, server.address().port())
+            {
+                return Self { port, connections, _process: process, _folder: folder, server };
             }
         }
         panic!("{MOST_PORTS} times, a free port was taken before the start");
@@ -60,6 +66,23 @@ impl Pgbouncer {
     /// The address for clients.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// Waits until it has opened all its server connections. It opens them one by one after its first client came.
+    ///
+    /// # Panics
+    /// If that takes too long.
+    pub fn opens_all_connections(&self) {
+        let begun = Clock::boottime().now();
+        let others = "backend_type = 'client backend' AND pid <> pg_backend_pid()";
+        let count = format!("SELECT count(*) FROM pg_stat_activity WHERE {others}");
+        while self.server.psql(&count) != self.connections.to_string() {
+            assert!(
+                Clock::boottime().now().since(begun) < START_LIMIT,
+                "pgbouncer does not open its connections"
+            );
+            std::thread::sleep(GLANCE);
+        }
     }
 
     /// The server behind it.
@@ -75,14 +98,14 @@ impl Pooled for Pgbouncer {
 }
 
 /// Starts the process and waits until it listens. `None` if the port is taken.
-fn launch(folder: &TempDir, mode: &str, port: u16, server: u16) -> Option<Process> {
+fn launch(folder: &TempDir, [mode, connections]: [&str; 2], port: u16, server: u16) -> Option<Process> {
     let [settings, users, output] =
         ["pgbouncer.ini", "users.txt", "output"].map(|name| folder.path().join(name));
     fs::write(&users, "\"owner\" \"\"\n").expect("the folder is ours");
     let text = format!(
         "[databases]\n* = host=127.0.0.1 port={server}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
          unix_socket_dir =\nauth_type = trust\nauth_file = {}\npool_mode = {mode}\nserver_round_robin = 1\n\
-         default_pool_size = 5\nmin_pool_size = 5\nmax_client_conn = 400\n",
+         default_pool_size = {connections}\nmin_pool_size = {connections}\nmax_client_conn = 400\n",
         users.display()
     );
     fs::write(&settings, text).expect("the folder is ours");

@@ -18,9 +18,23 @@ async fn a_pooler_in_transaction_mode_is_refused_and_one_in_session_mode_is_not(
     for _ in 0..5 {
         refused(&url(&by_transaction), "pooler").await;
     }
-    let by_session = Pgbouncer::start_in("session");
+    let by_session = Pgbouncer::start_in("session", Pgbouncer::CONNECTIONS);
     let client = connect(&url(&by_session)).await;
     hold(&client, LONG).await.release().await.expect("held");
+}
+
+/// With two server connections, the first client gets its own back while the second one has a transaction.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_in_transaction_mode_with_few_connections_is_refused() {
+    for connections in 1..=3 {
+        let pooler = Pgbouncer::start_in("transaction", connections);
+        // Locks as rows work behind it. It opens connections as long as it has a client.
+        let _client = connect(&pooler.server().url(pooler.address(), "")).await;
+        pooler.opens_all_connections();
+        for _ in 0..5 {
+            refused(&pooler.server().url(pooler.address(), "scheme=session"), "pooler").await;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -71,8 +71,12 @@ struct TokenStatements {
 }
 
 /// Refuses a pooler that assigns a server connection to each transaction: a lock would stay with the next client. Two
-/// clients at the same time detect it: either the second client, in a transaction, gets the server connection that the
-/// first has just used, or the first client gets another one than before.
+/// clients detect it. While the second has a transaction, the first asks again; after that transaction, the second asks
+/// again:
+///
+/// - A pooler that assigns the connection that was used last gives the second client the one of the first.
+/// - A pooler that assigns the connection that was idle for longest gives the first client another one than before. If it
+///   has only two, the first gets its own, because the other is in the transaction; the second then gets the first's.
 ///
 /// # Errors
 /// [`ErrorKind::Unsupported`] if there is such a pooler, or the error of the server.
@@ -83,7 +87,11 @@ pub(super) async fn refuse_pooler(options: &Options) -> Result<()> {
     let (first, second) = (connected().await?, connected().await?);
     let before = backend_number(&first, "", options).await?;
     let beside = backend_number(&second, "BEGIN; ", options).await?;
-    let is_pooled = before == beside || backend_number(&first, "", options).await? != before;
+    let is_pooled = before == beside || backend_number(&first, "", options).await? != before || {
+        // A message of its own: the pooler assigns a connection to each message outside of a transaction.
+        second.query("COMMIT").await.map_err(|wire_error| refused(wire_error, options))?;
+        backend_number(&second, "", options).await? != beside
+    };
     if is_pooled {
         let message = format!(
             "postgres at {}: a pooler assigns its server connections by transaction, and a session lock would stay with the \
