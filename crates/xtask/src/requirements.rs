@@ -36,7 +36,7 @@ const TABLE: &[(&str, &str, Requirements)] = &[
     ("postgres_faults", "", needs(30, 200)),
     ("postgres_faults", "contenders::a_hundred", needs(ALL_CORES, 800)),
     // Models that compute for a minute; on a machine that is busy with other work, for several.
-    ("redlock", "", Needs { limit: Duration::from_secs(600), ..needs(100, 500) }),
+    ("redlock", "", Requirements { limit: Duration::from_secs(600), ..needs(100, 500) }),
     ("session_faults", "", needs(30, 400)),
     ("simulation", "", Requirements { limit: Duration::from_secs(600), ..needs(100, 200) }),
     ("torture", "", Requirements { limit: Duration::from_secs(600), ..needs(ALL_CORES, 500) }),
