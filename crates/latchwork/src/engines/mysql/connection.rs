@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use super::failure::{code, failed, refused};
+use super::errors::{code, failed, refused};
 use super::grants::Account;
 use super::options::{Options, Scheme};
 use super::wire::{

@@ -8,7 +8,7 @@
 
 mod cells;
 mod connection;
-mod failure;
+mod errors;
 mod grants;
 mod inserts;
 mod options;

@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 
 use super::cells::{self, CellStatement};
 use super::connection::Connection;
-use super::failure::{code, refused};
+use super::errors::{code, refused};
 use super::grants::{self, Account};
 use super::inserts;
 use super::options::{Options, Scheme};

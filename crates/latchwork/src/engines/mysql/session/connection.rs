@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::super::connection::Connection;
-use super::super::failure::{code, failed, refused};
+use super::super::errors::{code, failed, refused};
 use super::super::grants;
 use super::super::options::Options;
 use super::super::statements::{NOW, Text};
