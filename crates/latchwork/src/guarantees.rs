@@ -44,7 +44,8 @@ pub struct Guarantees {
     pub takes_over: bool,
     /// Whether renewals go on while user code blocks every worker of its runtime.
     pub survives_blocked_runtime: bool,
-    /// Whether a claim can live as long as a process that inherited the session's file descriptor.
+    /// Whether a claim can outlive the program that acquired it (such as `latch run --keep-fd`), for as long as a process
+    /// has the session's file descriptor.
     pub outlives_wrapper: bool,
     /// The shortest ttl.
     pub min_ttl: Duration,

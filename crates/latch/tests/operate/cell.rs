@@ -54,7 +54,7 @@ fn a_conditional_set_succeeds_only_with_the_newest_version() {
     assert_eq!(set("two", &first).code, Some(0));
     assert_clean_error(&set("three", &first), 1, &first);
     assert_eq!(get(&dir, "n")["value"], "two");
-    assert_clean_error(&set("four", "1.5"), 64, "no version");
+    assert_clean_error(&set("four", "1.5"), 64, "not a version");
     assert_clean_error(&end(&mut dir.latch(["cell", "get", "a\nb"])), 64, "control character");
 }
 

@@ -8,7 +8,8 @@ use crate::clock::Moment;
 use crate::engine::{Claim, Lifetime, Mode, Note};
 use crate::{OwnerId, Waiting};
 
-/// The terms on which a task asks for a lock. Two tasks of one client can share a claim only if these agree.
+/// The terms on which a task asks for a lock. The methods say which of them two tasks of one client must have in common to
+/// share a claim.
 #[derive(Clone, Debug)]
 pub(crate) struct LockTerms {
     pub(crate) mode: Mode,

@@ -38,7 +38,8 @@ struct WaiterSlot {
 
 impl WaiterTable {
     /// Keeps notifications for `id` from now on. Called before the claim is sent, because a notification may
-    /// overtake its reply. Returns whether `id` was in the table before: then this claim is a heartbeat.
+    /// overtake its reply. Returns whether the claim is only a heartbeat: `id` was in the table before, and no holder is
+    /// silent, so there is nothing else to find out.
     pub(in crate::engines) fn expect(&self, id: ClaimId) -> bool {
         match lock_ignoring_poison(&self.claims).entry(id) {
             Entry::Occupied(slot) => slot.get().silent_holders == 0,

@@ -17,7 +17,7 @@ pub(super) struct AcquireAttempt {
     wait: WaitUntil,
     terms: LeaseTerms,
     /// When the newest answered claim was sent: grants count from here.
-    answered: Moment,
+    answered_sent: Moment,
     /// When the claim now under way was sent.
     sent: Moment,
     /// The newest token that the server reported: a pushed grant at or below it is outdated.
@@ -80,7 +80,7 @@ impl AcquireAttempt {
         let attempt = Self {
             wait,
             terms,
-            answered: now,
+            answered_sent: now,
             sent: now,
             floor: None,
             again_at: now,
@@ -119,7 +119,7 @@ impl AcquireAttempt {
     /// The claim was answered, or failed.
     pub(super) fn answered(&mut self, now: Moment, answer: Result<&BoxedVerdict, Failed>) -> NextStep {
         if answer.is_ok() {
-            self.answered = self.sent;
+            self.answered_sent = self.sent;
         }
         match answer {
             Ok(BoxedVerdict::Granted(grant)) => self.hold(now, grant).unwrap_or_else(|| self.too_late(now)),
@@ -208,7 +208,7 @@ impl AcquireAttempt {
     }
 
     fn hold(&self, now: Moment, grant: &Grant) -> Option<NextStep> {
-        let mut lease = LocalLease::granted(grant.valid, self.answered, now, self.terms);
+        let mut lease = LocalLease::granted(grant.valid, self.answered_sent, now, self.terms);
         lease.loss(now).is_none().then_some(NextStep::Hold { token: grant.token, lease })
     }
 }

@@ -27,11 +27,11 @@ pub(super) struct Ticket {
     /// Whether the server may know the claim. If not, there is nothing to release.
     is_sent: bool,
     strays: Strays,
-    /// Notified when the readers of this client are done that hold an older claim.
+    /// Notified when no reader of this client holds an older claim any more.
     readers: Option<Arc<Notify>>,
     /// The claim's entry in the client's queue, once its task had to wait for the server.
     in_flight: Option<Arc<InFlight>>,
-    /// How tasks that try see the claim, once its task is gone and the claim is under way.
+    /// The state of the claim for tasks that do not wait, once its own task is gone and the claim is in flight.
     pending: Option<Arc<PendingRelease>>,
 }
 

@@ -122,7 +122,7 @@ impl Background {
         self.is_sweeping.store(false, Ordering::SeqCst);
     }
 
-    /// Until when a claim is kept that need not be released before.
+    /// When the last lock that `hold_at_least` keeps is released.
     pub(crate) fn kept_until(&self) -> Moment {
         Moment::from_micros(self.kept_until.load(Ordering::Relaxed))
     }

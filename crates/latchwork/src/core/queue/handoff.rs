@@ -1,4 +1,4 @@
-//! The decisions of the queue, and the values that they hand on.
+//! The types of the queue's decisions, and of the values that they hand on. [`LocalQueue`](super::LocalQueue) decides.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::engine::Claim;
 pub(crate) struct DriveRight {
     pub(in crate::core) role: ClaimRole,
     pub(in crate::core) inherited: Inherited,
-    /// Notified when the readers of this client are done that hold an older claim.
+    /// Notified when no reader of this client holds an older claim any more.
     pub(in crate::core) readers: Option<Arc<Notify>>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Inherited {
     pub(crate) strays: Strays,
 }
 
-/// Until when requests of a claim whose replies are missing may still arrive and take effect, if there are any.
+/// If replies to requests of a claim are missing: the time until which these requests may still take effect.
 pub(crate) type Strays = Option<Moment>;
 
 /// The decision about the next task in line.

@@ -23,7 +23,7 @@ pub(super) enum ClaimReply {
 pub(super) struct KeyState {
     /// The place of the claim in the queue, from 0 on; `None` if it does not wait.
     pub(super) place: Option<u32>,
-    /// Milliseconds until the key expires; negative if it never does.
+    /// Milliseconds until the lock may be granted; negative if the key never expires.
     pub(super) free_in: i64,
     /// The newest grant: its token, and its member.
     pub(super) fence: Vec<u8>,
