@@ -15,7 +15,7 @@ pub(super) struct CellWatches {
     active: Mutex<HashMap<String, Weak<ActiveCellWatch>>>,
 }
 
-/// RestartTracker as long as the watcher of a cell: until the server has reported a change, the request has failed, or
+/// Lives as long as the watcher of a cell: until the server has reported a change, the request has failed, or
 /// the connection is lost. However it ends, all waiting tasks are notified.
 pub(super) struct ActiveCellWatch {
     pub(super) notify: Arc<Notify>,

@@ -11,7 +11,7 @@ use super::wire::{EventListener, NodeEvent, Watcher};
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeWatch(Weak<ActiveWatch>);
 
-/// RestartTracker as long as the watcher of a node.
+/// Lives as long as the watcher of a node.
 #[derive(Debug)]
 struct ActiveWatch {
     notify: Arc<Notify>,

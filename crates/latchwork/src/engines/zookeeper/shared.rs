@@ -9,7 +9,7 @@ use super::errors::{self, protocol_error};
 use super::fast_path::FastPath;
 use super::node_data::NodeData;
 use super::options::Options;
-use super::wire::{CreateMode, NodeRequest, Reply, Session, SessionState, Stat, WireError};
+use super::wire::{CreateMode, NodeRequest, Reply, ReplyResult, Session, SessionState, Stat, WireError};
 use crate::clock::Moment;
 use crate::engine::{ClaimId, ClaimState, Foreign, Grant, Note, Valid};
 use crate::net::own_thread::OwnThread;
@@ -141,10 +141,20 @@ impl Shared {
         expected: &[WireError],
     ) -> Result<Option<Reply>> {
         let [reply] = session.send([(request.clone(), None)]).await;
+        self.expect(reply, &request, expected)
+    }
+
+    /// The reply to a request. `None`: it failed with one of the `expected` errors.
+    pub(super) fn expect(
+        &self,
+        reply: ReplyResult,
+        request: &NodeRequest,
+        expected: &[WireError],
+    ) -> Result<Option<Reply>> {
         match reply {
             Ok(reply) => Ok(Some(reply)),
             Err(wire_error) if expected.contains(&wire_error) => Ok(None),
-            Err(wire_error) => Err(errors::request_failed(&wire_error, &request, &self.options)),
+            Err(wire_error) => Err(errors::request_failed(&wire_error, request, &self.options)),
         }
     }
 

@@ -11,7 +11,7 @@ use super::shared::{Shared, claim_state};
 use super::tracked_claim::{ClaimNode, TrackedClaim};
 use super::wire::{CreateMode, NodeRequest, Reply, Session, WireError};
 use crate::engine::{Busy, Claim, Mode, Released, Verdict, Wake};
-use crate::{Effect, Error, ErrorKind, Loss, Result};
+use crate::{Effect, Error, ErrorKind, Result};
 
 /// How often the node may change hands while a claim reads it, before the claim fails.
 const MAX_ATTEMPTS: u32 = 100;
@@ -112,22 +112,34 @@ impl Shared {
 
     /// Deletes the node if it is this claim's. A claim with an active watch and without an event holds the
     /// lock. In all other cases the node is read first. A delete without a reply is never repeated unseen:
-    /// the node may be another claim's.
+    /// the node may be another claim's, and has nothing to compare with.
     pub(super) async fn release_single(&self, claim: &Claim) -> Result<Released> {
         let session = self.session().await?;
         let path = self.path(&paths::flat_path_of(&claim.name));
         let known = self.claims.get(claim.id);
-        let is_certain = known.as_ref().is_some_and(|known| certainly_exists(known, session.id()));
+        let certain = known.filter(|known| certainly_exists(known, session.id()));
         self.claims.update(claim.id, |claim| claim.own_watch = NodeWatch::default());
-        let released = match is_certain || self.exists(&session, claim, &path).await? {
-            false => Released::NotHeld,
-            true => match self.send(&session, NodeRequest::Delete { path }, &[WireError::NO_NODE]).await? {
-                Some(_) => Released::Freed,
-                None => Released::NotHeld,
-            },
+        let delete = NodeRequest::Delete { path: path.clone() };
+        let deleted = match certain {
+            // The event of a revocation may have arrived meanwhile: then the node may be the next holder's.
+            Some(known) => {
+                let watch = known.own_watch;
+                match session.send_if(move || watch.is_active(), delete.clone()).await {
+                    Err(WireError::NotSent(_)) => None,
+                    reply => Some(self.expect(reply, &delete, &[WireError::NO_NODE])?),
+                }
+            }
+            None => None,
+        };
+        let deleted = match deleted {
+            Some(deleted) => deleted,
+            None if self.exists(&session, claim, &path).await? => {
+                self.send(&session, delete, &[WireError::NO_NODE]).await?
+            }
+            None => None,
         };
         self.claims.forget(claim.id);
-        Ok(released)
+        Ok(if deleted.is_some() { Released::Freed } else { Released::NotHeld })
     }
 
     /// Reads whether the node is this claim's, after a `sync`.
@@ -147,7 +159,9 @@ impl Shared {
 }
 
 /// Whether the claim's node exists, as far as its watch has reported.
+/// A revoked claim does not certainly exist: its operator may have deleted its node, and the next holder created
+/// another one under the same name.
 fn certainly_exists(claim: &TrackedClaim, session: i64) -> bool {
-    let is_lost = claim.loss.is_some_and(|loss| loss != Loss::Revoked);
-    claim.session == session && claim.is_held && claim.own_watch.is_active() && !is_lost && !claim.is_gone
+    let is_untouched = claim.loss.is_none() && !claim.is_rewritten && !claim.is_gone;
+    claim.session == session && claim.is_held && claim.own_watch.is_active() && is_untouched
 }

@@ -45,8 +45,14 @@ type RequestBatches = mpsc::UnboundedReceiver<Vec<QueuedRequest>>;
 pub(super) struct QueuedRequest {
     pub(super) request: NodeRequest,
     pub(super) watcher: Option<Watcher>,
+    /// Checked just before the request is sent, after all events that have arrived. If it does not hold, the request
+    /// fails as not sent.
+    pub(super) condition: Option<Condition>,
     pub(super) reply: oneshot::Sender<ReplyResult>,
 }
+
+/// Whether a request should still be sent.
+pub(super) type Condition = Box<dyn Fn() -> bool + Send>;
 
 /// A request that was sent and not answered.
 struct InFlightRequest {
@@ -220,14 +226,22 @@ impl SessionDriver {
         let (sent, mut bytes) = (SessionInfo::now(), Vec::with_capacity(512));
         let more = std::iter::from_fn(|| batches.try_recv().ok());
         for request in std::iter::once(first).chain(more).flatten() {
-            self.encode(request, sent, &mut bytes);
+            match request.condition.as_ref().is_none_or(|holds| holds()) {
+                true => self.encode(request, sent, &mut bytes),
+                false => {
+                    let _ = request.reply.send(Err(WireError::NotSent("its condition does not hold".into())));
+                }
+            }
+        }
+        if bytes.is_empty() {
+            return ControlFlow::Continue(());
         }
         self.write(&bytes, writer).await
     }
 
     /// Appends a request to `bytes`, and expects its reply.
     fn encode(&mut self, request: QueuedRequest, sent: Moment, bytes: &mut Vec<u8>) {
-        let QueuedRequest { request, watcher, reply } = request;
+        let QueuedRequest { request, watcher, condition: _, reply } = request;
         self.xid = self.xid.checked_add(1).unwrap_or(1);
         request.encode(self.xid, self.config.digest.is_some(), bytes);
         if request.is_answered_by_leader() {
@@ -283,7 +297,8 @@ impl SessionDriver {
             return ControlFlow::Continue(());
         }
         let (mut bytes, (reply, _)) = (Vec::new(), oneshot::channel());
-        let heartbeat = QueuedRequest { request: NodeRequest::heartbeat(), watcher: None, reply };
+        let heartbeat =
+            QueuedRequest { request: NodeRequest::heartbeat(), watcher: None, condition: None, reply };
         self.encode(heartbeat, now, &mut bytes);
         self.write(&bytes, writer).await
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::driver::{QueuedRequest, SessionDriver};
+use super::driver::{Condition, QueuedRequest, SessionDriver};
 use super::request::{NodeRequest, Reply};
 use super::session_config::SessionConfig;
 use super::session_info::SessionInfo;
@@ -114,6 +114,22 @@ impl Session {
         replies.try_into().unwrap_or_else(|_| unreachable!("each request has one result"))
     }
 
+    /// Sends a request if `condition` holds when the session's thread sends it. Events that have arrived are handled
+    /// before.
+    ///
+    /// # Errors
+    /// [`WireError::NotSent`] if the condition does not hold.
+    pub(in super::super) async fn send_if(
+        &self,
+        condition: impl Fn() -> bool + Send + 'static,
+        request: NodeRequest,
+    ) -> ReplyResult {
+        let (reply, receiver) = oneshot::channel();
+        let condition: Option<Condition> = Some(Box::new(condition));
+        let _ = self.requests.send(vec![QueuedRequest { request, watcher: None, condition, reply }]);
+        receiver.await.unwrap_or_else(|_| Err(WireError::Unanswered("the session ended".into())))
+    }
+
     /// Like [`Session::send`], for any number of requests.
     pub(in super::super) async fn send_all(
         &self,
@@ -130,7 +146,7 @@ impl Session {
         let (mut batch, mut receivers) = (Vec::new(), Vec::new());
         for (request, watcher) in requests {
             let (reply, receiver) = oneshot::channel();
-            batch.push(QueuedRequest { request, watcher, reply });
+            batch.push(QueuedRequest { request, watcher, condition: None, reply });
             receivers.push(receiver);
         }
         let _ = self.requests.send(batch);
