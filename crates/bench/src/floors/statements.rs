@@ -14,7 +14,7 @@ const SCHEMA: &str = include_str!("../../../latchwork/src/engines/sqlite/schema.
 const CLAIM: &str = include_str!("../../../latchwork/src/engines/sqlite/claim_free.sql");
 const RELEASE: &str = include_str!("../../../latchwork/src/engines/sqlite/release_free.sql");
 /// As in the engine's store.rs; a test compares the two.
-const FOLD_AFTER_PAGES: i64 = 1_000;
+const CHECKPOINT_AFTER_PAGES: i64 = 1_000;
 const TTL: Duration = Duration::from_secs(30);
 
 /// The database in `folder`, set up as the engine does it.
@@ -31,7 +31,7 @@ pub(crate) fn open(folder: &Path) -> Result<Connection> {
         db.execute_batch(SCHEMA)?;
     }
     db.execute_batch("PRAGMA synchronous = NORMAL")?;
-    db.pragma_update(None, "wal_autocheckpoint", FOLD_AFTER_PAGES)?;
+    db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_AFTER_PAGES)?;
     Ok(db)
 }
 
@@ -85,8 +85,11 @@ mod tests {
     #[test]
     fn the_floor_checkpoints_its_log_as_often_as_the_engine() {
         let store = include_str!("../../../latchwork/src/engines/sqlite/store.rs");
-        assert!(store.contains("FOLD_AFTER_PAGES: i64 = 1_000;"), "set FOLD_AFTER_PAGES as store.rs has it");
-        assert_eq!(FOLD_AFTER_PAGES, 1_000);
+        assert!(
+            store.contains("CHECKPOINT_AFTER_PAGES: i64 = 1_000;"),
+            "set CHECKPOINT_AFTER_PAGES as store.rs has it"
+        );
+        assert_eq!(CHECKPOINT_AFTER_PAGES, 1_000);
     }
 
     #[test]
