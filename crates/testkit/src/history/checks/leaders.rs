@@ -138,7 +138,7 @@ impl<'a> Led<'a> {
             return Err(Violation::new(CHECK, history, [pair[0].0, pair[1].0], says));
         }
         if let Some((at, term)) = observer.seen.iter().find(|(at, term)| !self.is_known(*term, *at)) {
-            let says = format!("{who} saw term {term} of {lock:?}, for which nobody had campaigned");
+            let says = format!("{who} saw term {term} of {lock:?} without a campaign");
             return Err(Violation::new(CHECK, history, [*at, *at], says));
         }
         let (mut judged, end) = (0, observer.until.at.min(history.end()));
