@@ -11,7 +11,7 @@ use latchwork::LockName;
 use latchwork::clock::Moment;
 
 use super::{Excuses, Stats};
-use crate::history::{History, Hold, Point, Tag, Violation, What};
+use crate::history::{Attempt, History, Hold, Point, Tag, Violation, What};
 
 const CHECK: &str = "leaders";
 
@@ -96,6 +96,10 @@ fn collect(history: &History) -> (Vec<Observer>, Answers<'_>) {
 struct Led<'a> {
     by_term: BTreeMap<u64, &'a Hold>,
     perhaps: Option<Point>,
+    /// From the call to the answer of campaigns whose process was stopped in between. On an engine that keeps the leader's
+    /// value with its claim, such a candidate may lead before it knows. If its lease ends before the process
+    /// continues, it never knows, and its answer has a later term.
+    stopped: Vec<(Point, Point)>,
     /// The greatest term that had begun, in the order of the starts.
     begun: Vec<(Point, u64)>,
 }
@@ -113,14 +117,27 @@ impl<'a> Led<'a> {
             greatest = greatest.max(*term);
             *term = greatest;
         });
-        Self { by_term, perhaps: unknown.map(|attempt| attempt.invoked).min(), begun }
+        let stops = history.events().iter().enumerate().filter(|(_, event)| event.what == What::Stopped);
+        let stops: Vec<_> =
+            stops.map(|(index, event)| (event.who.process, Point { at: event.at, index })).collect();
+        let was_stopped = |attempt: &&Attempt| {
+            let during = |at: Point| attempt.invoked < at && at < attempt.ended();
+            attempt.lock == *lock
+                && stops.iter().any(|(process, at)| *process == attempt.who.process && during(*at))
+        };
+        let stopped = history.attempts().iter().filter(was_stopped);
+        let stopped = stopped.map(|attempt| (attempt.invoked, attempt.ended())).collect();
+        Self { by_term, perhaps: unknown.map(|attempt| attempt.invoked).min(), stopped, begun }
     }
 
     /// Whether a client may have led in this term at that point.
     fn is_known(&self, term: u64, at: Point) -> bool {
         match self.by_term.get(&term) {
             Some(hold) => hold.invoked < at,
-            None => self.perhaps.is_some_and(|invoked| invoked < at),
+            None => {
+                self.perhaps.is_some_and(|invoked| invoked < at)
+                    || self.stopped.iter().any(|(invoked, ended)| *invoked < at && at < *ended)
+            }
         }
     }
 
@@ -262,6 +279,12 @@ mod tests {
         violation(&with("8.0 9.1 #7 a saw 999"));
         check(&with("7.1 3.1 #1 a invoked exclusive\n7.9 3.0 #0 - killed\n8.0 9.1 #7 a saw 999"))
             .expect("the leader was killed before it knew");
+        let stopped = "7.1 3.1 #1 a invoked exclusive\n7.9 3.0 #0 - stopped\n8.0 9.1 #7 a saw 999";
+        check(&with(&format!(
+            "{stopped}\n20.5 3.1 #1 a acquired token=1111 until=99.0\n20.6 9.1 #7 a saw 1111"
+        )))
+        .expect("the leader was stopped before it knew");
+        violation(&with(&format!("{stopped}\n7.95 3.1 #1 a acquired token=555 until=99.0")));
     }
 
     #[test]
