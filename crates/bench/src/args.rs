@@ -32,11 +32,12 @@ pub(crate) struct Args {
     /// A python with python-redis-lock and redis-py, which are then measured too
     #[arg(long)]
     pub(crate) python: Option<PathBuf>,
-    /// The `sql-peers` binary, built with --release from crates/bench/sql-peers, to measure the session locks of others
-    /// too
+    /// The `sql-peers` binary, built with --release from crates/bench/sql-peers, to measure the session locks
+    /// of others too
     #[arg(long)]
     pub(crate) sql_peers: Option<PathBuf>,
-    /// Redis: time claims and releases separately in the server, with its slow log, which slows the server down
+    /// Redis: time claims and releases separately in the server, with its slow log, which slows the server
+    /// down
     #[arg(long)]
     pub(crate) split: bool,
     /// The folder for databases and lock files [default: the system's temporary folder]
@@ -69,7 +70,8 @@ pub(crate) enum Command {
     Pass,
     /// The cost of many held locks, then of many waiting tasks
     Crowd(ScaleOptions),
-    /// Many held locks on a server: what their renewals cost this process and the server, and whether any is late
+    /// Many held locks on a server: what their renewals cost this process and the server, and whether any is
+    /// late
     Held(HeldOptions),
     /// The requests to redis for one acquisition of a contended lock
     Requests,

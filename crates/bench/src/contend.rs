@@ -9,7 +9,8 @@ use crate::Result;
 use crate::sample::{Sample, WorkerResult};
 use crate::window::Window;
 
-/// Cycles between two reads of the clock where only their number counts: a read costs as much as a free mutex.
+/// Cycles between two reads of the clock where only their number counts: a read costs as much as a free
+/// mutex.
 const CYCLES_PER_CLOCK_READ: u64 = 64;
 /// The reserved capacity: growing the vector would interrupt the measured loop.
 const EXPECTED_SAMPLES: usize = 1 << 16;
@@ -19,7 +20,8 @@ const EXPECTED_SAMPLES: usize = 1 << 16;
 pub(crate) struct Pacing {
     /// How long the lock is held; `None`: as short as possible.
     pub(crate) hold: Option<Duration>,
-    /// How long a task sleeps after its release. Blocks the thread, because tokio's timers tick in milliseconds.
+    /// How long a task sleeps after its release. Blocks the thread, because tokio's timers tick in
+    /// milliseconds.
     pub(crate) pause: Option<Duration>,
     /// Reads the clock once in a cycle instead of twice: a wait then counts from the cycle before.
     pub(crate) reads_clock_once: bool,
@@ -42,8 +44,8 @@ pub(crate) trait BlockingLock {
     }
 }
 
-/// Acquires and releases until the window closes, and records each cycle. The last cycle may lie past the end: it shows
-/// the length of the last wait.
+/// Acquires and releases until the window closes, and records each cycle. The last cycle may lie past the
+/// end: it shows the length of the last wait.
 pub(crate) async fn contend<L: AsyncLock>(
     lock: L,
     task: u64,

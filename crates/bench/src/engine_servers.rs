@@ -22,7 +22,8 @@ const WARM_UP: Duration = Duration::from_secs(10);
 /// The length of the slow log: the calls of some seconds, of which only the newest count.
 const SLOW_LOG_LENGTH: &str = "20000";
 
-/// Servers, from before the first side until after the last. They are children of this process and pinned with it.
+/// Servers, from before the first side until after the last. They are children of this process and pinned
+/// with it.
 pub(crate) struct EngineServers {
     redis: Option<RedisServer>,
     /// For redlock.
@@ -171,8 +172,8 @@ impl EngineServers {
     }
 }
 
-/// Starts ZooKeeper and warms it up: code that Java has not compiled yet takes severalfold as long, and the first side
-/// would pay for it.
+/// Starts ZooKeeper and warms it up: code that Java has not compiled yet takes severalfold as long, and the
+/// first side would pay for it.
 fn start_zookeeper() -> ZooKeeperServer {
     let server =
         ZooKeeperServer::start(ZooKeeperOptions { is_measured: true, ..ZooKeeperOptions::default() });
@@ -199,7 +200,8 @@ fn clear_zookeeper(server: &ZooKeeperServer) {
     });
 }
 
-/// Without `logs` the slow log is off: otherwise it would be written in the measured time whenever the machine stalls.
+/// Without `logs` the slow log is off: otherwise it would be written in the measured time whenever the
+/// machine stalls.
 fn start_redis(logs: bool) -> RedisServer {
     let from = if logs { "0" } else { "-1" };
     let config = [("slowlog-log-slower-than", from), ("slowlog-max-len", SLOW_LOG_LENGTH)];

@@ -10,8 +10,8 @@ use crate::contend::AsyncLock;
 use crate::sample::{Sample, WorkerResult};
 use crate::window::Window;
 
-/// Passes between two reads of the clock. Far fewer than the 255 after which Latchwork's lock goes back to its engine,
-/// so that most blocks consist of passes only.
+/// Passes between two reads of the clock. Far fewer than the 255 after which Latchwork's lock goes back to
+/// its engine, so that most blocks consist of passes only.
 pub(crate) const BLOCK: u64 = 32;
 
 /// Runs one task for each lock until the window closes. All of them are the same lock.
@@ -52,7 +52,8 @@ async fn run_cycles<L: AsyncLock>(
             result.samples.push(Sample { task, requested: acquired, acquired, released: acquired });
             state.end_if(acquired >= window.length);
         }
-        // Without a waiter, a release would not pass the lock: it would be free, and this task would acquire it again.
+        // Without a waiter, a release would not pass the lock: it would be free, and this task would acquire
+        // it again.
         state.wait_for_waiter(task).await;
         lock.release(guard).await?;
         result.counted += 1;
@@ -60,8 +61,8 @@ async fn run_cycles<L: AsyncLock>(
     Ok(result)
 }
 
-/// The state that the tasks share. Apart from `requesting`, only the lock's holder writes it, so the lock orders
-/// writes.
+/// The state that the tasks share. Apart from `requesting`, only the lock's holder writes it, so the lock
+/// orders writes.
 struct HandoffState {
     /// The tasks that are in the queue, or about to enter it.
     requesting: Vec<AtomicBool>,
@@ -83,8 +84,8 @@ impl HandoffState {
 
     async fn wait_for_waiter(&self, task: u64) {
         while !self.has_waiter(task) && !self.is_over() {
-            // Another task's thread may wait for this core: without the yield, a pass would last as long as a time
-            // slice.
+            // Another task's thread may wait for this core: without the yield, a pass would last as long as a
+            // time slice.
             std::thread::yield_now();
             tokio::task::yield_now().await;
         }

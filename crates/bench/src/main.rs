@@ -1,8 +1,8 @@
-//! Measures Latchwork's locks against their raw floors, interleaved in one run. A floor is the least that a lock on the
-//! same server must do: the same statements or requests, sent without Latchwork.
+//! Measures Latchwork's locks against their raw floors, interleaved in one run. A floor is the least that a
+//! lock on the same server must do: the same statements or requests, sent without Latchwork.
 //!
-//! Every side of every workload runs in fresh child processes (this binary again, see `worker`), so that both sides
-//! start from the same state and neither inherits the other's threads, caches or files. See README.md.
+//! Every side of every workload runs in fresh child processes (this binary again, see `worker`), so that both
+//! sides start from the same state and neither inherits the other's threads, caches or files. See README.md.
 
 mod args;
 mod contend;

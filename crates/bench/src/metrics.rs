@@ -111,8 +111,8 @@ fn hand_overs(merged: &Merged) -> Vec<Metric> {
     ]
 }
 
-/// The median of the blocks is that of the pass alone. The mean includes the engine, which takes part once in 256
-/// cycles.
+/// The median of the blocks is that of the pass alone. The mean includes the engine, which takes part once in
+/// 256 cycles.
 fn passes(merged: &Merged, results: &[WorkerResult]) -> Vec<Metric> {
     let block = local_handoff::BLOCK as f64;
     let blocks: Vec<_> = merged.gaps().map(|nanos| nanos as f64 / block).collect();
@@ -143,7 +143,8 @@ impl Merged {
                 .extend(result.samples.iter().map(|sample| Sample { task: first + sample.task, ..*sample }));
         }
         samples.sort_unstable_by_key(|sample| sample.acquired);
-        // A task that still waited at the end has waited at least until then: otherwise starvation would not show.
+        // A task that still waited at the end has waited at least until then: otherwise starvation would not
+        // show.
         let waits = samples.iter().map(|sample| sample.acquired.min(length).saturating_sub(sample.requested));
         let longest_wait = waits.max().unwrap_or_default();
         samples.retain(|sample| sample.acquired < length);
@@ -167,8 +168,8 @@ impl Merged {
         self.samples.windows(2).map(|pair| pair[1].acquired - pair[0].acquired)
     }
 
-    /// The longest acceptable wait in milliseconds: four rounds in which every process keeps the lock as long as it
-    /// may.
+    /// The longest acceptable wait in milliseconds: four rounds in which every process keeps the lock as long
+    /// as it may.
     fn wait_goal(&self) -> f64 {
         let holds: Vec<_> =
             self.samples.iter().map(|sample| (sample.released - sample.acquired) as f64).collect();

@@ -1,4 +1,5 @@
-//! `--pin`: one core for everything. The latency of the same binary varies severalfold when it moves between cores.
+//! `--pin`: one core for everything. The latency of the same binary varies severalfold when it moves between
+//! cores.
 
 use std::fmt;
 use std::io;

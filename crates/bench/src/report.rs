@@ -165,8 +165,8 @@ pub(crate) fn number(value: f64) -> String {
     if value.is_finite() { format!("{value}") } else { "null".into() }
 }
 
-/// The ratios of pairs that were measured next to each other. A drift of the machine changes them less than the ratio
-/// of the medians.
+/// The ratios of pairs that were measured next to each other. A drift of the machine changes them less than
+/// the ratio of the medians.
 fn ratio(one: &Series, floor: Side, all: &[Series]) -> Option<Ratio> {
     ratio_of(one, floor, all, 0)
 }

@@ -1,5 +1,5 @@
-//! The requests to a server for one acquisition of a contended lock, without local passes. `testkit::requests` counts
-//! them.
+//! The requests to a server for one acquisition of a contended lock, without local passes.
+//! `testkit::requests` counts them.
 
 use std::process::Command;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The run: every side of a workload once in each round, in the same order, so that a drift of the machine affects all
-//! sides.
+//! The run: every side of a workload once in each round, in the same order, so that a drift of the machine
+//! affects all sides.
 
 use std::path::Path;
 
@@ -89,7 +89,8 @@ fn is_available(side: Side, args: &Args) -> bool {
     missing.is_none()
 }
 
-/// Measures one side once, in a fresh folder and on an empty server: leftovers of earlier rounds must not count.
+/// Measures one side once, in a fresh folder and on an empty server: leftovers of earlier rounds must not
+/// count.
 pub(crate) fn once(
     program: &Path,
     workload: Workload,

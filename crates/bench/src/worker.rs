@@ -1,4 +1,5 @@
-//! A child process: it gets ready, waits for the start message, runs its tasks, and writes their samples to stdout.
+//! A child process: it gets ready, waits for the start message, runs its tasks, and writes their samples to
+//! stdout.
 
 use std::io::{self, BufWriter, Write};
 

@@ -72,7 +72,8 @@ impl WorkerProcesses {
         let mut workers = Self { children: Vec::new(), events, limit };
         for index in 0..options.workload.processes() {
             workers.spawn(options.worker_command(index)?, &sender)?;
-            // One after the other: the first creates the files, and raw floors have no protection against two that do.
+            // One after the other: the first creates the files, and raw floors have no protection against two
+            // that do.
             match workers
                 .events
                 .recv_timeout(STUCK_LIMIT)

@@ -1,13 +1,13 @@
 //! The id of this process, without a system call for every read.
 //!
-//! The id is stored in memory that the kernel clears in every fork, whichever system call makes it. Where the kernel
-//! cannot do that (before Linux 4.14, and on other systems), every read is a system call.
+//! The id is stored in memory that the kernel clears in every fork, whichever system call makes it. Where the
+//! kernel cannot do that (before Linux 4.14, and on other systems), every read is a system call.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// The address of the id; null before the first read. Not a `OnceLock`: a fork during its initialization would wait for
-/// ever.
+/// The address of the id; null before the first read. Not a `OnceLock`: a fork during its initialization
+/// would wait for ever.
 static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
 
 /// Used instead of memory that the kernel cannot clear. Always zero.
@@ -37,7 +37,8 @@ fn mark() -> &'static AtomicU32 {
         mark = first.err().unwrap_or(made);
     }
     #[expect(unsafe_code, reason = "dereferences an address that several threads may store")]
-    // SAFETY: `MARK` only ever holds null or the address of an atomic that is never freed, and it is not null here.
+    // SAFETY: `MARK` only ever holds null or the address of an atomic that is never freed, and it is not null
+    // here.
     unsafe {
         &*mark
     }
@@ -52,9 +53,9 @@ fn cleared_in_forks() -> Option<&'static AtomicU32> {
     let length = NonZero::new(size_of::<AtomicU32>())?;
     let readable = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
     #[expect(unsafe_code, reason = "the kernel clears whole pages only")]
-    // SAFETY: The mapping is new, and the kernel chose its address. It is private and anonymous, as MADV_WIPEONFORK
-    // requires, and the advice changes nothing in this process. It begins at a page, so it is aligned; it is never
-    // unmapped; and it is accessed by atomic operations only.
+    // SAFETY: The mapping is new, and the kernel chose its address. It is private and anonymous, as
+    // MADV_WIPEONFORK requires, and the advice changes nothing in this process. It begins at a page, so it is
+    // aligned; it is never unmapped; and it is accessed by atomic operations only.
     unsafe {
         let page = mmap_anonymous(None, length, readable, MapFlags::MAP_PRIVATE).ok()?;
         madvise(page, length.get(), MmapAdvise::MADV_WIPEONFORK).ok()?;

@@ -29,8 +29,8 @@ pub(crate) struct ClaimView {
     no_lease: &'static str,
 }
 
-/// The type and length of a value that another program wrote. The value itself is not shown: it may be all that is
-/// needed to release the lock.
+/// The type and length of a value that another program wrote. The value itself is not shown: it may be all
+/// that is needed to release the lock.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ForeignView {
     #[serde(rename = "type")]

@@ -57,11 +57,12 @@ pub(crate) enum Subcommand {
 const ENGINE_HEADING: &str =
     "The engine that keeps the locks (default: $LATCH_URL_FILE, $LATCH_URL, or this user's own database)";
 
-/// The engine that keeps the locks. Without any of these options: $LATCH_URL_FILE, $LATCH_URL, or this user's own
-/// database.
+/// The engine that keeps the locks. Without any of these options: $LATCH_URL_FILE, $LATCH_URL, or this user's
+/// own database.
 #[derive(Args, Debug)]
 pub(crate) struct TargetOptions {
-    /// The engine's URL, for example sqlite:/path/locks.db (arguments show in ps: keep passwords in a --url-file)
+    /// The engine's URL, for example sqlite:/path/locks.db (arguments show in ps: keep passwords in a
+    /// --url-file)
     #[arg(long, global = true, help_heading = ENGINE_HEADING, value_name = "URL")]
     pub(crate) url: Option<String>,
     /// A file that contains the URL
@@ -88,7 +89,8 @@ pub(crate) struct TargetOptions {
 pub(crate) struct RunOptions {
     /// The lock: 1 to 512 bytes, no control characters
     pub(crate) name: String,
-    /// Wait at most this long for the server and the lock: 30s, 5m, or a number of seconds [default: no limit]
+    /// Wait at most this long for the server and the lock: 30s, 5m, or a number of seconds [default: no
+    /// limit]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
     /// Do not wait, neither for the server nor for the lock
@@ -97,8 +99,8 @@ pub(crate) struct RunOptions {
     /// How long the lock stays held after its holder crashed or lost the connection
     #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "30s")]
     pub(crate) ttl: Duration,
-    /// Keep the lock at least this long, even if the command ends sooner, so that a machine whose clock is late does
-    /// not run the same job again; latch exits only then, and the ttl is at least as long
+    /// Keep the lock at least this long, even if the command ends sooner, so that a machine whose clock is
+    /// late does not run the same job again; latch exits only then, and the ttl is at least as long
     #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "keep_fd")]
     pub(crate) at_least: Option<Duration>,
     /// Action when the lock is lost
@@ -110,7 +112,8 @@ pub(crate) struct RunOptions {
     /// Exit with this code if the lock is busy or the wait timed out
     #[arg(short = 'E', long = "conflict-exit-code", value_name = "N")]
     pub(crate) conflict_exit_code: Option<u8>,
-    /// Become the command, which inherits the lock as with flock: it is held until the last child process has ended
+    /// Become the command, which inherits the lock as with flock: it is held until the last child process has
+    /// ended
     #[arg(long)]
     pub(crate) keep_fd: bool,
     #[command(flatten)]

@@ -21,7 +21,8 @@ const OPEN_LIMIT: Duration = Duration::from_secs(10);
 /// A connected client.
 pub(crate) struct Connection {
     pub(crate) client: Client,
-    /// The session lives while any process has this descriptor open. `None` if the engine has no such descriptor.
+    /// The session lives while any process has this descriptor open. `None` if the engine has no such
+    /// descriptor.
     pub(crate) session: Option<OwnedFd>,
 }
 

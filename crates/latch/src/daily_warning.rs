@@ -14,8 +14,9 @@ use crate::output::Output;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Warns, unless this user has had this warning for this engine less than a day ago. If the marker file cannot be
-/// written, the warning is repeated every time. Two processes that start together may both print it.
+/// Warns, unless this user has had this warning for this engine less than a day ago. If the marker file
+/// cannot be written, the warning is repeated every time. Two processes that start together may both print
+/// it.
 pub(crate) fn warn_once_a_day(output: Output, url: &EngineUrl, warning: &str) {
     if output.is_quiet {
         return;
@@ -46,8 +47,8 @@ fn touch(marker: &Path) -> std::io::Result<()> {
     fs::write(marker, "warned\n")
 }
 
-/// The folder of the markers, below a folder that exists and belongs to this user. Under sudo these variables may name
-/// another user's folders, and that user could not write to a folder that root created there.
+/// The folder of the markers, below a folder that exists and belongs to this user. Under sudo these variables
+/// may name another user's folders, and that user could not write to a folder that root created there.
 fn folder() -> Option<PathBuf> {
     let own_uid = nix::unistd::geteuid().as_raw();
     let is_own = |base: &PathBuf| {

@@ -31,7 +31,8 @@ pub(crate) struct ElectOptions {
     /// The value that others can read while this process leads: an address, a name
     #[arg(long, value_name = "VALUE", default_value = "")]
     value: OsString,
-    /// Wait at most this long for the server and the leadership: 30s, 5m, or a number of seconds [default: no limit]
+    /// Wait at most this long for the server and the leadership: 30s, 5m, or a number of seconds [default: no
+    /// limit]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     wait: Option<Duration>,
     /// How long the leadership lasts after the leader crashed or lost the connection

@@ -18,8 +18,8 @@ pub(crate) fn describe(command: &mut Command, target: &Target, guard: &Guard, tt
         Err(_) => command.env_remove("LATCH_TOKEN"),
     };
     let url = shown_url(target);
-    // An inherited URL file would send a nested latch to another engine, and a relative path in the file to another
-    // database.
+    // An inherited URL file would send a nested latch to another engine, and a relative path in the file to
+    // another database.
     match &target.file {
         Some(file) if absolute(target) == target.text => command.env(URL_FILE_VARIABLE, file),
         _ => command.env_remove(URL_FILE_VARIABLE),
@@ -45,7 +45,8 @@ pub(crate) fn shown_url(target: &Target) -> String {
     without_password(&absolute(target))
 }
 
-/// The URL with an absolute path: the command may change its folder, and a relative path would become another database.
+/// The URL with an absolute path: the command may change its folder, and a relative path would become another
+/// database.
 fn absolute(target: &Target) -> String {
     let path = target.text.strip_prefix("sqlite:").filter(|path| !path.is_empty() && !path.starts_with('/'));
     let folder = path

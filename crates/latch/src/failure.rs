@@ -31,8 +31,8 @@ pub(crate) struct Failure {
     kind: &'static str,
     /// Empty if the exit code alone tells the reason.
     message: String,
-    /// The SQL statements at the end of the message. They are printed with their line breaks, so that they can be
-    /// pasted.
+    /// The SQL statements at the end of the message. They are printed with their line breaks, so that they
+    /// can be pasted.
     sql: Option<String>,
     hint: Option<String>,
     /// Whether the engine or its URL is the cause. The hint then names the setting that chose the engine.

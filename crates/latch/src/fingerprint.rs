@@ -1,7 +1,7 @@
 //! A short hash of texts, for comparisons and file names. It is the same in every version of `latch`.
 
-/// FNV-1a, 64 bits, in 16 hexadecimal digits. Every part is followed by a zero byte, so that `a`, `bc` and `ab`, `c`
-/// differ.
+/// FNV-1a, 64 bits, in 16 hexadecimal digits. Every part is followed by a zero byte, so that `a`, `bc` and
+/// `ab`, `c` differ.
 pub(crate) fn fingerprint(parts: &[&str]) -> String {
     const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01b3;

@@ -46,7 +46,8 @@ pub(crate) async fn connect(
         };
         updates.connection_failed(&failure, *failing_since.get_or_insert_with(|| clock.now()));
         last_failure = Some(failure);
-        // Jitter between half and all of the pause: many clients that wait for one server must not connect at once.
+        // Jitter between half and all of the pause: many clients that wait for one server must not connect at
+        // once.
         let [random] = clock::random_bytes();
         let until = clock.now().after(backoff / 2 + backoff / 2 * u32::from(random) / 255);
         if let Some(end) = end.filter(|end| *end <= until) {

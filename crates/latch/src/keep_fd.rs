@@ -1,5 +1,6 @@
-//! `--keep-fd`, as with flock: `latch` becomes the command, and the lock is held while any process has the inherited
-//! descriptor of the session open. No wrapper process remains, so nothing is renewed, forwarded or killed.
+//! `--keep-fd`, as with flock: `latch` becomes the command, and the lock is held while any process has the
+//! inherited descriptor of the session open. No wrapper process remains, so nothing is renewed, forwarded or
+//! killed.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;

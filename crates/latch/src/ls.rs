@@ -46,8 +46,8 @@ pub(crate) fn run(options: &LsOptions, target: &Target, output: Output) -> Resul
 }
 
 impl Locks {
-    /// Truncated to a third of the terminal, because one long name must not push the other columns off it. Wider if two
-    /// names would look the same.
+    /// Truncated to a third of the terminal, because one long name must not push the other columns off it.
+    /// Wider if two names would look the same.
     fn names(&self, width: Option<usize>) -> Vec<String> {
         let titles: Vec<_> = self.locks.iter().map(LockView::title).collect();
         let Some(width) = width else { return titles };

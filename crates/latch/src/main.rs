@@ -1,5 +1,5 @@
-//! `latch`: runs a command under a lock that every process of a user, a machine or a cluster respects, and inspects and
-//! revokes such locks.
+//! `latch`: runs a command under a lock that every process of a user, a machine or a cluster respects, and
+//! inspects and revokes such locks.
 
 mod cell;
 mod claim_view;

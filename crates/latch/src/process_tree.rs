@@ -1,4 +1,5 @@
-//! The processes of a command: those of its group, and those outside it that have its mark in their environment.
+//! The processes of a command: those of its group, and those outside it that have its mark in their
+//! environment.
 
 use std::fs;
 use std::time::Duration;
@@ -24,7 +25,8 @@ pub(crate) struct ProcessTree {
 }
 
 impl ProcessTree {
-    /// Sends a signal to the group, and to the command itself if it left the group, as an interactive shell does.
+    /// Sends a signal to the group, and to the command itself if it left the group, as an interactive shell
+    /// does.
     pub(crate) fn signal(&self, command: Pid, signal: Signal) {
         let _ = signal::killpg(self.group, signal);
         if unistd::getpgid(Some(command)).is_ok_and(|group| group != self.group) {
@@ -46,20 +48,21 @@ impl ProcessTree {
         !members.is_empty()
     }
 
-    /// As [`ProcessTree::kill`], but kills the whole group first with one signal. That includes the guardian, which is
-    /// not needed any more: `latch` is alive.
+    /// As [`ProcessTree::kill`], but kills the whole group first with one signal. That includes the guardian,
+    /// which is not needed any more: `latch` is alive.
     pub(crate) fn kill_at_once(&self, command: Pid) -> bool {
         self.signal(command, Signal::SIGKILL);
         self.kill()
     }
 
-    /// Kills until no process is left, or for `limit`: a process that hangs in the kernel must not be waited for
-    /// forever.
+    /// Kills until no process is left, or for `limit`: a process that hangs in the kernel must not be waited
+    /// for forever.
     pub(crate) fn kill_until_gone(&self, limit: Duration) {
         const PAUSE: Duration = Duration::from_millis(2);
         let end = Clock::boottime().now().after(limit);
         let mut empty_scans = 0;
-        // Two empty scans: a scan of /proc is no snapshot, and a process that forks and exits may be missed by one.
+        // Two empty scans: a scan of /proc is no snapshot, and a process that forks and exits may be missed
+        // by one.
         while empty_scans < 2 && Clock::boottime().now() < end {
             empty_scans = if self.kill() { 0 } else { empty_scans + 1 };
             std::thread::sleep(PAUSE);
@@ -78,7 +81,8 @@ pub(crate) fn group_runs(group: Pid) -> bool {
     signal::killpg(group, None).is_ok() && processes().any(|process| process.group == group && process.runs)
 }
 
-/// The start time of a running process, in clock ticks since boot. Together with the id it identifies the process.
+/// The start time of a running process, in clock ticks since boot. Together with the id it identifies the
+/// process.
 pub(crate) fn start_of(id: Pid) -> Option<u64> {
     look_up(id.as_raw()).filter(|process| process.runs).map(|process| process.started)
 }

@@ -125,8 +125,8 @@ async fn take_from_holders(
     }
 }
 
-/// Adds the command with `--foreign` as a hint to the refusal for a foreign holder. Without `--now` there is no hint:
-/// that holder releases the lock by itself, or its lease ends.
+/// Adds the command with `--foreign` as a hint to the refusal for a foreign holder. Without `--now` there is
+/// no hint: that holder releases the lock by itself, or its lease ends.
 pub(crate) fn with_foreign_hint(
     failure: Failure,
     state: &LockState,
@@ -141,8 +141,8 @@ pub(crate) fn with_foreign_hint(
     failure.hint(shell_command::revoke(&RevokeOptions { foreign: true, ..options.clone() }, target_options))
 }
 
-/// The claims after the revocation. The lock is taken away already, so a failure to read the remaining lease is
-/// ignored.
+/// The claims after the revocation. The lock is taken away already, so a failure to read the remaining lease
+/// is ignored.
 async fn remaining_claims(client: &Client, before: &LockState, mode: Revoke) -> LockState {
     match mode.is_now() {
         true => LockState::new(before.name.clone()),
@@ -151,7 +151,8 @@ async fn remaining_claims(client: &Client, before: &LockState, mode: Revoke) -> 
 }
 
 impl Revocation {
-    /// `after` is read after the revocation, because a renewal may have come between the inspection and the revocation.
+    /// `after` is read after the revocation, because a renewal may have come between the inspection and the
+    /// revocation.
     fn new(
         before: &LockState,
         mode: Revoke,
@@ -266,8 +267,8 @@ mod tests {
         (revocation.text(None), overlap_warning(&promised, &revocation))
     }
 
-    /// A watch over a claim begins with its first renewal, on etcd and on ZooKeeper: before that the holder is not
-    /// notified.
+    /// A watch over a claim begins with its first renewal, on etcd and on ZooKeeper: before that the holder
+    /// is not notified.
     #[test]
     fn a_notification_at_once_is_announced_only_for_engines_that_send_one() {
         let notified = "notified at once, or at its first renewal if that has not happened yet";

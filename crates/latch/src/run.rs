@@ -99,7 +99,8 @@ async fn hold_and_run(
         return Err(keep_fd::become_command(command, session, guard).await);
     }
     let code = run_guarded(options, command, session, guard, &mut signals, output).await;
-    // The release had all the time that was useful: the drop of the client does not wait for an unfinished one.
+    // The release had all the time that was useful: the drop of the client does not wait for an unfinished
+    // one.
     let client = client.with_drop_timeout(Duration::ZERO);
     // A termination signal for the command is one for `latch` too.
     if options.at_least.is_some() && !signals.termination_requested() {
@@ -127,8 +128,8 @@ async fn connect(
     wait::wait_for(connecting, reporter, signals).await
 }
 
-/// The wait limit for the lock, and the time that the first connection took from it. Less than 100 ms is not counted,
-/// so that messages name the limit as it was given.
+/// The wait limit for the lock, and the time that the first connection took from it. Less than 100 ms is not
+/// counted, so that messages name the limit as it was given.
 fn remaining_wait(options: &RunOptions, began: Moment) -> (Wait, Duration) {
     let took = Clock::boottime().now().since(began);
     let took = match took.as_millis() {
@@ -214,8 +215,8 @@ async fn run_guarded(
     code
 }
 
-/// Releases the lock. Waits for the reply only until the lease ends by itself: after that the reply is of no use, and
-/// the parent process is waiting for this one to exit.
+/// Releases the lock. Waits for the reply only until the lease ends by itself: after that the reply is of no
+/// use, and the parent process is waiting for this one to exit.
 async fn release(guard: Guard) -> latchwork::Result<()> {
     let (name, lease_end) = (guard.name().clone(), guard.lease_end());
     let left = lease_end.since(Clock::boottime().now());
@@ -237,7 +238,8 @@ fn exit_code(
     match (outcome, released) {
         (Outcome::Lost(_), _) => Ok(failure::LOST),
         (Outcome::Exited(code), Ok(())) => Ok(code),
-        // Lost so shortly before the exit that no renewal reported it: the command may have run beside another holder.
+        // Lost so shortly before the exit that no renewal reported it: the command may have run beside
+        // another holder.
         (Outcome::Exited(_), Err(error)) if error.kind() == ErrorKind::Lost && on_lost == OnLost::Kill => {
             Err(error.into())
         }

@@ -12,8 +12,8 @@ use crate::fingerprint::fingerprint;
 use crate::process_tree;
 use crate::target::Target;
 
-/// The locks of this run and of outer ones: `PID.START.MARK` of each, joined by colons. An entry counts only while its
-/// process lives, so that a daemon that outlives its run can take the lock again.
+/// The locks of this run and of outer ones: `PID.START.MARK` of each, joined by colons. An entry counts only
+/// while its process lives, so that a daemon that outlives its run can take the lock again.
 pub(crate) const HELD_VARIABLE: &str = "LATCH_HELD";
 
 /// Refuses to wait for a lock that an outer run holds: that run ends only after this one.

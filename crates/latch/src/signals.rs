@@ -30,7 +30,8 @@ impl Signals {
     pub(crate) fn listen() -> io::Result<Self> {
         let ignored = ignored_at_start();
         let forwarded = FORWARDED.into_iter().filter(|signal| ignored & bit(*signal) == 0);
-        // SIGCHLD always has a handler: if it were ignored, the kernel would discard the exit codes of children.
+        // SIGCHLD always has a handler: if it were ignored, the kernel would discard the exit codes of
+        // children.
         let streams = forwarded
             .chain([Signal::SIGCHLD])
             .map(|signal| Ok((signal, unix::signal(SignalKind::from_raw(signal as i32))?)))

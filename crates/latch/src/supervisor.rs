@@ -1,4 +1,5 @@
-//! Supervises the command while the lock is held: its exit, its stops, the signals for it, and the loss of the lock.
+//! Supervises the command while the lock is held: its exit, its stops, the signals for it, and the loss of
+//! the lock.
 
 use std::time::Duration;
 
@@ -16,8 +17,8 @@ use crate::signals::{self, Signals};
 use crate::terminal::Terminal;
 use crate::wait::stop_this_process;
 
-/// SIGKILL is sent before the end of the lease, because dying takes time: earlier by this fraction of the remaining
-/// lease, but by no more than the maximum.
+/// SIGKILL is sent before the end of the lease, because dying takes time: earlier by this fraction of the
+/// remaining lease, but by no more than the maximum.
 const KILL_MARGIN_DIVISOR: u32 = 4;
 const MAX_KILL_MARGIN: Duration = Duration::from_millis(250);
 /// The first and the longest interval between checks whether a terminated command has ended.
@@ -119,7 +120,8 @@ impl<'a> Supervisor<'a> {
                 Ok(WaitStatus::StillAlive) => return None,
                 Ok(_) => {}
                 Err(nix::errno::Errno::EINTR) => {}
-                // Only this function reaps the child. If it was reaped all the same, its exit code is unknown.
+                // Only this function reaps the child. If it was reaped all the same, its exit code is
+                // unknown.
                 Err(_) => return Some(1),
             }
         }
@@ -171,7 +173,8 @@ impl<'a> Supervisor<'a> {
         self.resume();
     }
 
-    /// Continues the command, unless the lock was lost meanwhile: then the loss event ends the command instead.
+    /// Continues the command, unless the lock was lost meanwhile: then the loss event ends the command
+    /// instead.
     fn resume(&mut self) {
         if self.policy.on_lost == OnLost::Kill && !self.guard.is_certain() {
             return;

@@ -19,8 +19,8 @@ const SYSTEM_FOLDER: &str = "/var/lib/latchwork";
 const SYSTEM_URL: &str = "sqlite:/var/lib/latchwork/locks.db";
 pub(crate) const URL_VARIABLE: &str = "LATCH_URL";
 pub(crate) const URL_FILE_VARIABLE: &str = "LATCH_URL_FILE";
-/// Set if an outer run removed a password from the URL. The value is the URL without it: a URL that was set later
-/// differs, and is not treated as redacted.
+/// Set if an outer run removed a password from the URL. The value is the URL without it: a URL that was set
+/// later differs, and is not treated as redacted.
 pub(crate) const REDACTED_VARIABLE: &str = "LATCH_URL_REDACTED";
 /// Creates a folder that several users can share: its files belong to its group, and the group may write.
 const INSTALL: &str = "install -d -m 2770 -g GROUP /var/lib/latchwork";
@@ -39,8 +39,8 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Flags take precedence over the environment. In the environment a file takes precedence over a URL, because the
-    /// file may contain the password that the URL lacks.
+    /// Flags take precedence over the environment. In the environment a file takes precedence over a URL,
+    /// because the file may contain the password that the URL lacks.
     pub(crate) fn choose(options: &TargetOptions, output: Output) -> Result<Self, Failure> {
         match (&options.url, &options.url_file, options.system) {
             (None, None, false) => Self::from_environment(output),

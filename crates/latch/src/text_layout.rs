@@ -21,7 +21,8 @@ pub(crate) fn two_columns(rows: &[(impl AsRef<str>, String)], width: Option<usiz
 /// The least width of a column of values, however narrow the terminal is.
 const MIN_VALUE_WIDTH: usize = 20;
 
-/// Columns as wide as their widest cell, except the last, which is truncated at the right edge of the terminal.
+/// Columns as wide as their widest cell, except the last, which is truncated at the right edge of the
+/// terminal.
 pub(crate) fn table<const N: usize>(rows: &[[String; N]], width: Option<usize>) -> String {
     const GAP: &str = "  ";
     let widest = |column: usize| rows.iter().map(|row| char_count(&row[column])).max().unwrap_or(0);
@@ -40,8 +41,8 @@ pub(crate) fn table<const N: usize>(rows: &[[String; N]], width: Option<usize>) 
     text
 }
 
-/// At most `max_width` characters, with `…` in the middle in place of what is left out. Names often differ at their
-/// ends.
+/// At most `max_width` characters, with `…` in the middle in place of what is left out. Names often differ at
+/// their ends.
 pub(crate) fn truncate_middle(text: String, max_width: usize) -> String {
     let length = char_count(&text);
     if length <= max_width {
@@ -53,8 +54,8 @@ pub(crate) fn truncate_middle(text: String, max_width: usize) -> String {
     start.chain(['…']).chain(text.chars().skip(length - end)).collect()
 }
 
-/// Truncates different names to at most `max_width` characters each. `None` if two would look the same. Names with the
-/// same start and end are shown from the part in which they begin to differ.
+/// Truncates different names to at most `max_width` characters each. `None` if two would look the same. Names
+/// with the same start and end are shown from the part in which they begin to differ.
 pub(crate) fn truncate_distinct(names: &[String], max_width: usize) -> Option<Vec<String>> {
     let mut alike: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (at, name) in names.iter().enumerate() {
@@ -77,8 +78,8 @@ fn common_prefix_length(one: &str, other: &str) -> usize {
     one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count()
 }
 
-/// At most `max_width` characters, from the part that contains the character at `index`, and in any case with that
-/// character.
+/// At most `max_width` characters, from the part that contains the character at `index`, and in any case with
+/// that character.
 fn truncate_start(text: &str, index: usize, max_width: usize) -> String {
     // The first half of the characters that truncate_middle() keeps.
     let start = max_width.saturating_sub(2).div_ceil(2);
@@ -94,8 +95,8 @@ fn char_count(text: &str) -> usize {
     text.chars().count()
 }
 
-/// Breaks between words, and inside a word that fills a line. A line broken by the terminal would continue at the left
-/// edge and look like a label.
+/// Breaks between words, and inside a word that fills a line. A line broken by the terminal would continue at
+/// the left edge and look like a label.
 fn word_wrap(text: &str, max_width: usize) -> Vec<String> {
     let (mut lines, mut line) = (Vec::new(), String::new());
     for word in text.split(' ') {

@@ -1,4 +1,5 @@
-//! The previous release beside today's, on one lock, on every engine: fleets are upgraded one process at a time.
+//! The previous release beside today's, on one lock, on every engine: fleets are upgraded one process at a
+//! time.
 //!
 //! `./test latch-previous` builds the previous release from `crates/testkit/previous`.
 

@@ -1,7 +1,8 @@
 //! Optimistic locking on a table of the application: two hundred buyers, fifty red packets, none sold twice.
 //!
-//! `cargo run --example red_packet -- /tmp/shop.db`; without an argument, a file that is deleted at the end. With the
-//! version in the WHERE clause, `left_count` never falls below zero; without it, the buyers buy more than there is.
+//! `cargo run --example red_packet -- /tmp/shop.db`; without an argument, a file that is deleted at the end.
+//! With the version in the WHERE clause, `left_count` never falls below zero; without it, the buyers buy more
+//! than there is.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -63,7 +64,8 @@ async fn buy_carelessly(shop: &Connection) -> Result<bool> {
     Ok(shop.execute("UPDATE packet SET left_count = ?1 WHERE id = 1", [left - 1])? == 1)
 }
 
-/// Lets all buyers buy. Returns the number of packets that they believe they bought, and the number that is left.
+/// Lets all buyers buy. Returns the number of packets that they believe they bought, and the number that is
+/// left.
 async fn sell(path: &Path, carefully: bool) -> Result<(i64, i64)> {
     stock(&open(path)?)?;
     let tasks = tokio::task::LocalSet::new();

@@ -12,8 +12,8 @@ use latchwork::{Client, Result};
 const SEGMENTS: usize = 2;
 const ITEMS: u32 = 50; // in each
 
-/// The rest of each segment, and the number of buyers inside. Only the locks protect the stock: it is read, time
-/// passes, and it is written.
+/// The rest of each segment, and the number of buyers inside. Only the locks protect the stock: it is read,
+/// time passes, and it is written.
 #[derive(Default)]
 struct Shop {
     left: [Mutex<u32>; SEGMENTS],

@@ -1,7 +1,7 @@
 //! One process waits until another has set the result.
 //!
-//! `cargo run --example task_result -- sqlite:/tmp/locks.db` waits; with a second argument, it sets the result; without
-//! arguments, it does both on `memory:`.
+//! `cargo run --example task_result -- sqlite:/tmp/locks.db` waits; with a second argument, it sets the
+//! result; without arguments, it does both on `memory:`.
 
 use latchwork::{Client, Result, Version};
 

@@ -45,8 +45,8 @@ impl Client {
         self
     }
 
-    /// Sets the whole text that describes this client to others, without host and process id. Control characters become
-    /// spaces, and the text is cut at [`Note::MAX_BYTES`].
+    /// Sets the whole text that describes this client to others, without host and process id. Control
+    /// characters become spaces, and the text is cut at [`Note::MAX_BYTES`].
     pub fn with_whole_note(mut self, text: &str) -> Self {
         self.note = Note::new(text);
         self
@@ -69,12 +69,12 @@ impl Client {
     /// The holders and waiters of the matching locks.
     ///
     /// # Guarantees
-    /// Each lock is shown as the engine stores it at one moment during the call. It may change before the caller sees
-    /// it.
+    /// Each lock is shown as the engine stores it at one moment during the call. It may change before the
+    /// caller sees it.
     ///
     /// # Errors
-    /// The errors of the engine, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) in a fork of the process that
-    /// connected.
+    /// The errors of the engine, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) in a fork of the
+    /// process that connected.
     ///
     /// # Cancel safety
     /// Only reads, and may be dropped at any time.
@@ -101,16 +101,16 @@ impl Client {
 
     /// Takes a lock away from the holders in `state`, for an operator.
     ///
-    /// A holder written by another program is left alone, unless `how` includes such holders. A value that cannot be
-    /// a lock (a Redis key that is not a string) is always left alone.
+    /// A holder written by another program is left alone, unless `how` includes such holders. A value that
+    /// cannot be a lock (a Redis key that is not a string) is always left alone.
     ///
     /// # Guarantees
     /// A holder that is not in `state` keeps the lock.
     ///
     /// # Errors
-    /// [`ErrorKind::Foreign`](crate::ErrorKind::Foreign) if a holder was written by another program; nothing was
-    /// changed. Otherwise the errors of the engine, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) in a fork
-    /// of the process that connected.
+    /// [`ErrorKind::Foreign`](crate::ErrorKind::Foreign) if a holder was written by another program; nothing
+    /// was changed. Otherwise the errors of the engine, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid)
+    /// in a fork of the process that connected.
     ///
     /// # Cancel safety
     /// When it is dropped before it returns, the lock may or may not have been taken away.
@@ -131,8 +131,8 @@ impl Client {
         self.revoke_because(state, how, "").await
     }
 
-    /// As [`Client::revoke`], with a reason. The reason is part of the `tracing` event of the revocation. The holder
-    /// does not get it, because no engine stores it.
+    /// As [`Client::revoke`], with a reason. The reason is part of the `tracing` event of the revocation. The
+    /// holder does not get it, because no engine stores it.
     ///
     /// # Guarantees
     /// As [`Client::revoke`].
@@ -163,20 +163,22 @@ impl Client {
         revoked
     }
 
-    /// Waits until the background work is done: releases of dropped guards, withdrawals of dropped acquires, repeated
-    /// releases, and locks that [`hold_at_least`](crate::Lock::hold_at_least) keeps. The wait ends at the latest 10 s
-    /// after the last of the kept locks may be released.
+    /// Waits until the background work is done: releases of dropped guards, withdrawals of dropped acquires,
+    /// repeated releases, and locks that [`hold_at_least`](crate::Lock::hold_at_least) keeps. The wait ends
+    /// at the latest 10 s after the last of the kept locks may be released.
     ///
-    /// Live guards keep their locks, and this client and its clones can still be used. Call it before the process ends
-    /// if the client is never dropped (a `static`), if its drop must not block the thread, or to learn whether
-    /// every lock was released.
+    /// Live guards keep their locks, and this client and its clones can still be used. Call it before the
+    /// process ends if the client is never dropped (a `static`), if its drop must not block the thread, or to
+    /// learn whether every lock was released.
     ///
     /// # Guarantees
-    /// On `Ok`, the engine has replied to every release and withdrawal that was outstanding when this was called.
+    /// On `Ok`, the engine has replied to every release and withdrawal that was outstanding when this was
+    /// called.
     ///
     /// # Errors
-    /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if some work is not done by then; it continues. And
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) in a fork, which has no background work.
+    /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if some work is not done by then; it
+    /// continues. And [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) in a fork, which has no background
+    /// work.
     ///
     /// # Cancel safety
     /// Only waits, and may be dropped at any time.

@@ -1,8 +1,8 @@
 //! The only file that reads clocks and draws random bytes. Clippy's `disallowed-methods` enforces that.
 //!
 //! Deadlines are counted on `CLOCK_BOOTTIME`, because `CLOCK_MONOTONIC` (and with it [`std::time::Instant`])
-//! stops while the machine sleeps, and a lease does not. It is read through libc, so that a preloaded shim can shift
-//! it in tests. The memory engine uses tokio's clock instead, which tests can pause.
+//! stops while the machine sleeps, and a lease does not. It is read through libc, so that a preloaded shim
+//! can shift it in tests. The memory engine uses tokio's clock instead, which tests can pause.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the only place for them")]
 
 use std::future::poll_fn;
@@ -64,8 +64,8 @@ enum Source {
     Simulated(&'static Simulation),
 }
 
-/// Clock and randomness of a simulated machine, so that a run can be repeated exactly: tokio's clock, plus the time for
-/// which the machine slept, and numbers derived from a seed.
+/// Clock and randomness of a simulated machine, so that a run can be repeated exactly: tokio's clock, plus
+/// the time for which the machine slept, and numbers derived from a seed.
 #[derive(Debug)]
 pub struct Simulation {
     start: tokio::time::Instant,
@@ -86,8 +86,8 @@ impl Simulation {
         Clock(Source::Simulated(self))
     }
 
-    /// Advances the clock by this much at once, without the timers: as after a sleep of the machine, or when its
-    /// clock is set.
+    /// Advances the clock by this much at once, without the timers: as after a sleep of the machine, or when
+    /// its clock is set.
     pub fn sleep(&self, span: Duration) {
         self.slept.fetch_add(span.as_nanos() as u64, Ordering::Relaxed);
     }
@@ -132,7 +132,8 @@ impl Clock {
         }
     }
 
-    /// A moment on a clock of the runtime. It starts at one second, so that `before` does not saturate at the start.
+    /// A moment on a clock of the runtime. It starts at one second, so that `before` does not saturate at the
+    /// start.
     fn counted_in_the_runtime(since_start: Duration) -> Moment {
         Moment(since_start.as_nanos() as u64 + 1_000_000_000)
     }
@@ -176,9 +177,9 @@ impl Clock {
     /// ```
     ///
     /// # Implementation
-    /// tokio's timers stop while the machine sleeps, so the clock is read again after each timer. A timer belongs to
-    /// the runtime on which it was created: a future that is moved to another runtime, because its own ended, creates
-    /// a new one.
+    /// tokio's timers stop while the machine sleeps, so the clock is read again after each timer. A timer
+    /// belongs to the runtime on which it was created: a future that is moved to another runtime, because its
+    /// own ended, creates a new one.
     pub async fn sleep_until(self, moment: Moment) {
         const LONGEST_TIMER: Duration = Duration::from_secs(60 * 60);
         let mut timer: Option<(runtime::Id, Pin<Box<Sleep>>)> = None;

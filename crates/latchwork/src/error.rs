@@ -40,16 +40,16 @@ pub enum ErrorKind {
 pub enum Effect {
     /// Nothing was changed.
     None,
-    /// The server may have acted, or may act later: the reply is missing. [`Error::may_be_held_until`] limits the time
-    /// for which this matters.
+    /// The server may have acted, or may act later: the reply is missing. [`Error::may_be_held_until`] limits
+    /// the time for which this matters.
     Unknown,
 }
 
-/// An error of this crate: a kind, an effect, and a sentence that names the subject, the limit and the option to
-/// change.
+/// An error of this crate: a kind, an effect, and a sentence that names the subject, the limit and the option
+/// to change.
 ///
-/// `{}` and `{:?}` print the sentence, so a `main` that returns the error prints it as well. `{:#?}` prints every
-/// field.
+/// `{}` and `{:?}` print the sentence, so a `main` that returns the error prints it as well. `{:#?}` prints
+/// every field.
 pub struct Error(Box<ErrorDetails>);
 
 struct ErrorDetails {
@@ -166,25 +166,26 @@ impl Error {
         self.0.effect
     }
 
-    /// Whether the connection failed because of TLS: one side rejects the other's certificate, or only one side
-    /// speaks TLS. Another attempt fails in the same way until the URL, a certificate or the server's settings
-    /// change.
+    /// Whether the connection failed because of TLS: one side rejects the other's certificate, or only one
+    /// side speaks TLS. Another attempt fails in the same way until the URL, a certificate or the server's
+    /// settings change.
     pub fn is_about_tls(&self) -> bool {
         self.0.is_about_tls
     }
 
-    /// The time until which the failed call may hold the lock, on the engine's clock, unless it is released before. The
-    /// client retries the release in the background. Until it succeeds, later calls for the same lock report this time
-    /// as well.
+    /// The time until which the failed call may hold the lock, on the engine's clock, unless it is released
+    /// before. The client retries the release in the background. Until it succeeds, later calls for the same
+    /// lock report this time as well.
     ///
     /// The client counts from the moment at which it gives the request up, at most 10 s after it was sent. It
     /// adds 7 s, the time for which the claim may wait in a queue, and the ttl. That is an upper bound if the
     /// server carries out no request later than 7 s after it was given up. PostgreSQL, MariaDB and MySQL
     /// guarantee this: a statement that waits for the lock of another transaction ends before that.
     ///
-    /// It is not a bound if the server, or a proxy in front of it, is suspended for longer: a stopped process, a
-    /// suspended virtual machine, a network that delays the request. The request can then be carried out
-    /// later, and the lock is held for at most one ttl from that moment. A repeated release ends it sooner.
+    /// It is not a bound if the server, or a proxy in front of it, is suspended for longer: a stopped
+    /// process, a suspended virtual machine, a network that delays the request. The request can then be
+    /// carried out later, and the lock is held for at most one ttl from that moment. A repeated release ends
+    /// it sooner.
     pub fn may_be_held_until(&self) -> Option<Moment> {
         self.0.held_until.map(|(until, _)| until)
     }
@@ -204,8 +205,8 @@ impl Error {
         self.0.subject.as_ref().filter(|(subject, _)| *subject == Subject::Cell).map(|(_, name)| name)
     }
 
-    /// The SQL statements by which an administrator of the database enables this user to lock: they create the tables
-    /// and grant access to them. The message ends with the same text.
+    /// The SQL statements by which an administrator of the database enables this user to lock: they create
+    /// the tables and grant access to them. The message ends with the same text.
     pub fn sql(&self) -> Option<&str> {
         self.0.sql.as_deref()
     }
@@ -233,7 +234,8 @@ impl fmt::Display for Error {
 }
 
 impl fmt::Debug for Error {
-    /// Prints the sentence, because a `main` that returns the error prints it in this way. `{:#?}` prints every field.
+    /// Prints the sentence, because a `main` that returns the error prints it in this way. `{:#?}` prints
+    /// every field.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !f.alternate() {
             return fmt::Display::fmt(self, f);

@@ -5,7 +5,8 @@ use std::sync::Mutex;
 use crate::poison::lock_ignoring_poison;
 use crate::{Error, ErrorKind, Result, Token};
 
-/// A resource that only the newest holder of a lock may use: it remembers the greatest token, and refuses lower ones.
+/// A resource that only the newest holder of a lock may use: it remembers the greatest token, and refuses
+/// lower ones.
 ///
 /// The comparison and the access are one step, because a greater token could arrive between the two.
 ///
@@ -61,8 +62,8 @@ impl<T> Fenced<T> {
     }
 }
 
-/// A Redis script that sets a key only for the newest holder: `EVAL FENCED_SET 2 KEY KEY:fence TOKEN VALUE` sets KEY
-/// and returns 1, or returns 0 for a token lower than one it was called with before. TOKEN must be
+/// A Redis script that sets a key only for the newest holder: `EVAL FENCED_SET 2 KEY KEY:fence TOKEN VALUE`
+/// sets KEY and returns 1, or returns 0 for a token lower than one it was called with before. TOKEN must be
 /// [`Token::fixed_width`], because Lua's numbers round neighbouring tokens to the same value.
 pub const FENCED_SET: &str = include_str!("fenced_set.lua");
 

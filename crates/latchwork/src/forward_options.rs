@@ -1,6 +1,7 @@
 //! Builder methods of [`Lock`](crate::Lock), on the types that contain one.
 
-/// Defines builder methods that forward to `self.inner`: the listed ones, and after `all` those that every recipe has.
+/// Defines builder methods that forward to `self.inner`: the listed ones, and after `all` those that every
+/// recipe has.
 macro_rules! forward_options {
     (all, $($more:tt)*) => {
         $crate::forward_options::forward_options! {

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-/// The promises of an engine. Printed in GUARANTEES.md, read by the conformance suite, and used by the core to reject
-/// calls that the engine cannot carry out.
+/// The promises of an engine. Printed in GUARANTEES.md, read by the conformance suite, and used by the core
+/// to reject calls that the engine cannot carry out.
 ///
 /// On no engine does a lock stop a former holder from writing to a resource that does not check the token.
 #[derive(Clone, Debug)]
@@ -23,14 +23,15 @@ pub struct Guarantees {
     pub lists_waiters: bool,
     /// Whether the release of a lock wakes its waiters. Where it does not, they poll.
     pub pushes: bool,
-    /// Whether the server reports the removal of a claim to its holder at once. Where it does not, the next renewal
-    /// does. A claim that is watched for this (etcd, ZooKeeper) is watched from its first renewal on.
+    /// Whether the server reports the removal of a claim to its holder at once. Where it does not, the next
+    /// renewal does. A claim that is watched for this (etcd, ZooKeeper) is watched from its first renewal on.
     pub tells_losses: bool,
-    /// Whether the holder of a lock that was revoked at once gets [`Loss::Revoked`](crate::Loss::Revoked), if it renews
-    /// before its lease would have ended. Where it does not, the loss looks like a removed claim or an ended session.
+    /// Whether the holder of a lock that was revoked at once gets [`Loss::Revoked`](crate::Loss::Revoked), if
+    /// it renews before its lease would have ended. Where it does not, the loss looks like a removed claim or
+    /// an ended session.
     pub tells_revocations: bool,
-    /// Whether a claim lasts for as long as the session of its client, renewed or not. Where it does not, a claim that
-    /// is not renewed ends with its lease.
+    /// Whether a claim lasts for as long as the session of its client, renewed or not. Where it does not, a
+    /// claim that is not renewed ends with its lease.
     pub lives_with_session: bool,
     /// Whether readers may share a lock.
     pub read_write: bool,
@@ -44,8 +45,8 @@ pub struct Guarantees {
     pub takes_over: bool,
     /// Whether renewals go on while user code blocks every worker of its runtime.
     pub survives_blocked_runtime: bool,
-    /// Whether a claim can outlive the program that acquired it (such as `latch run --keep-fd`), for as long as a process
-    /// has the session's file descriptor.
+    /// Whether a claim can outlive the program that acquired it (such as `latch run --keep-fd`), for as long
+    /// as a process has the session's file descriptor.
     pub outlives_wrapper: bool,
     /// The shortest ttl.
     pub min_ttl: Duration,
@@ -87,8 +88,8 @@ pub struct Faults {
 pub enum Promise {
     /// Two guards never both report a certain hold.
     Exclusive,
-    /// Two guards may both report a certain hold for a while. Tokens stay in order, so a store that checks them is
-    /// safe.
+    /// Two guards may both report a certain hold for a while. Tokens stay in order, so a store that checks
+    /// them is safe.
     FencedOnly,
     /// Exclusion breaks, and no token reveals it.
     Breaks,
@@ -108,8 +109,8 @@ impl fmt::Display for Promise {
 }
 
 impl Guarantees {
-    /// The weakest promises, for an engine to raise where it promises more: no tokens, no fairness, exclusive locks
-    /// only, and no exclusion under any fault.
+    /// The weakest promises, for an engine to raise where it promises more: no tokens, no fairness, exclusive
+    /// locks only, and no exclusion under any fault.
     ///
     /// # Examples
     /// ```

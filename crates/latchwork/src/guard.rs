@@ -13,7 +13,8 @@ use crate::{Error, ErrorKind, Held, Loss, Result};
 /// its client: see [`Client`](crate::Client#dropping). Derefs to [`Held`], which describes the lock.
 #[must_use = "dropping a guard releases the lock"]
 pub struct Guard {
-    /// Dropped first, so that the views of a nested guard see its release while other guards of its owner remain.
+    /// Dropped first, so that the views of a nested guard see its release while other guards of its owner
+    /// remain.
     own: Option<Arc<()>>,
     claim: HeldClaim,
     held: Held,
@@ -62,8 +63,8 @@ impl Guard {
         self.held.clone()
     }
 
-    /// Releases the lock, and returns when the engine has replied. Of several guards of one owner, the last one
-    /// releases the lock.
+    /// Releases the lock, and returns when the engine has replied. Of several guards of one owner, the last
+    /// one releases the lock.
     ///
     /// # Guarantees
     /// Never affects a later holder, even if this guard was lost long ago.
@@ -72,8 +73,9 @@ impl Guard {
     /// When it is dropped before it returns, the release continues in the background.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if this guard no longer held the lock. Otherwise the errors of the
-    /// engine; the release is then repeated in the background until the engine replies or the lease is over.
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if this guard no longer held the lock. Otherwise the
+    /// errors of the engine; the release is then repeated in the background until the engine replies or the
+    /// lease is over.
     ///
     /// # Examples
     /// ```

@@ -49,8 +49,8 @@ impl Held {
         &self.lease.claim.name
     }
 
-    /// The fencing token: greater than the tokens of all earlier grants of this lock. Send it with every write, and let
-    /// the store refuse a token lower than the greatest it has seen.
+    /// The fencing token: greater than the tokens of all earlier grants of this lock. Send it with every
+    /// write, and let the store refuse a token lower than the greatest it has seen.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] on an engine that has no tokens, or has them only with
@@ -65,8 +65,8 @@ impl Held {
 
     /// Whether the lock is held for certain at this instant. Reads the clock at every call.
     ///
-    /// It does not protect a write that follows the check, because any process can be paused between the two. Only a
-    /// store that checks the token does.
+    /// It does not protect a write that follows the check, because any process can be paused between the two.
+    /// Only a store that checks the token does.
     pub fn is_certain(&self) -> bool {
         !self.is_released() && self.loss().is_none()
     }
@@ -93,9 +93,9 @@ impl Held {
         self.lease.read(|lease, _| lease.deadline())
     }
 
-    /// The latest moment at which the lease ends on the server. That is later than [`Held::lease_end`], on which this
-    /// client can rely: the server counts from the moment at which it carries out a renewal, and one may be in
-    /// flight.
+    /// The latest moment at which the lease ends on the server. That is later than [`Held::lease_end`], on
+    /// which this client can rely: the server counts from the moment at which it carries out a renewal, and
+    /// one may be in flight.
     pub(crate) fn server_lease_over(&self, now: Moment) -> Moment {
         let claim = &self.lease.claim;
         claim.lease_over(now.after(claim.ttl / defaults::RENEW_WITHIN + defaults::LATE))
@@ -104,8 +104,8 @@ impl Held {
     /// Resolves when the lock is lost, before its lease can run out. A release does not resolve it.
     ///
     /// # Guarantees
-    /// A thread of its own wakes it, on a clock that advances while the machine sleeps. It depends neither on the
-    /// keeper nor on a timer of this runtime.
+    /// A thread of its own wakes it, on a clock that advances while the machine sleeps. It depends neither on
+    /// the keeper nor on a timer of this runtime.
     ///
     /// # Cancel safety
     /// May be dropped at any time, and called again.

@@ -13,8 +13,8 @@
 //! }
 //! ```
 //!
-//! Without a server, the processes of one machine share a file. Work that must not outlive its lock is dropped when the
-//! lock is lost:
+//! Without a server, the processes of one machine share a file. Work that must not outlive its lock is
+//! dropped when the lock is lost:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -37,22 +37,23 @@
 //!
 #![doc = include_str!("engines/table.txt")]
 //!
-//! Each URL has options, on the page of its engine in `docs/engines/`. The feature `all-engines` turns on every engine,
-//! and `telemetry` (default) spans and events for `tracing` and counters for `metrics`.
+//! Each URL has options, on the page of its engine in `docs/engines/`. The feature `all-engines` turns on
+//! every engine, and `telemetry` (default) spans and events for `tracing` and counters for `metrics`.
 //!
 //! # Guarantees
 //!
-//! **Lease exclusion plus fencing**: two guards never both report a certain hold at the same instant (within a stated
-//! bound on clock rates), and the token of every grant is greater than all earlier ones. No engine can promise more,
-//! because a paused former holder can still write to a resource that does not check the token. [`Guarantees`] tells
-//! what holds on which engine under which fault.
+//! **Lease exclusion plus fencing**: two guards never both report a certain hold at the same instant (within
+//! a stated bound on clock rates), and the token of every grant is greater than all earlier ones. No engine
+//! can promise more, because a paused former holder can still write to a resource that does not check the
+//! token. [`Guarantees`] tells what holds on which engine under which fault.
 //!
 //! # Where to start
 //!
-//! [`connect`] opens a [`Client`], [`Client::lock`] describes a [`Lock`], and [`Lock::acquire`] returns a [`Guard`].
-//! A client also has [readers and writers](Client::rw_lock), [permits](Client::semaphore),
+//! [`connect`] opens a [`Client`], [`Client::lock`] describes a [`Lock`], and [`Lock::acquire`] returns a
+//! [`Guard`]. A client also has [readers and writers](Client::rw_lock), [permits](Client::semaphore),
 //! [several locks at once](Client::multi_lock), [segments](Client::striped_lock), [cells](Client::cell) and
-//! [elections](Client::election). [`blocking`] is the same API without async. To write an engine, read [`engine`].
+//! [elections](Client::election). [`blocking`] is the same API without async. To write an engine, read
+//! [`engine`].
 
 #![cfg_attr(
     test,

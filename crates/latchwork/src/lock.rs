@@ -27,8 +27,8 @@ impl From<Duration> for Wait {
     }
 }
 
-/// A lock that is described, and not held yet. Created by [`Client::lock`](crate::Client::lock). It may be acquired any
-/// number of times.
+/// A lock that is described, and not held yet. Created by [`Client::lock`](crate::Client::lock). It may be
+/// acquired any number of times.
 #[derive(Clone)]
 #[must_use = "nothing is locked before `acquire` or `try_acquire`"]
 pub struct Lock {
@@ -90,8 +90,8 @@ impl Lock {
         Self { name, ..self.clone() }
     }
 
-    /// Sets the lease: the time for which a holder that died may block others. The default is 30 s. The lease is
-    /// renewed while the guard lives.
+    /// Sets the lease: the time for which a holder that died may block others. The default is 30 s. The lease
+    /// is renewed while the guard lives.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.terms_mut().lease.ttl = ttl;
         self
@@ -103,30 +103,33 @@ impl Lock {
         self
     }
 
-    /// Sets how long before the end of a lease that could not be renewed the lock counts as lost. The default is a
-    /// tenth of the ttl, and at least 50 ms. The margin is never more than half of the remaining lease.
+    /// Sets how long before the end of a lease that could not be renewed the lock counts as lost. The default
+    /// is a tenth of the ttl, and at least 50 ms. The margin is never more than half of the remaining lease.
     pub fn stop_margin(mut self, margin: Duration) -> Self {
         self.terms_mut().lease.stop_margin = Some(margin);
         self
     }
 
-    /// Limits the time for which one guard may hold the lock, against work that never ends. After that time the lock is
-    /// lost, even if all renewals succeed, and it is free when its lease ends. The default is no limit.
+    /// Limits the time for which one guard may hold the lock, against work that never ends. After that time
+    /// the lock is lost, even if all renewals succeed, and it is free when its lease ends. The default is no
+    /// limit.
     pub fn max_hold(mut self, most: Duration) -> Self {
         self.terms_mut().lease.max_hold = Some(most);
         self
     }
 
-    /// Keeps the lock held for at least this long, counted from its grant, even if its guard is released earlier. It is
-    /// for a job that every machine starts at the same hour, on clocks that differ. The default is to release the lock
-    /// with its guard.
+    /// Keeps the lock held for at least this long, counted from its grant, even if its guard is released
+    /// earlier. It is for a job that every machine starts at the same hour, on clocks that differ. The
+    /// default is to release the lock with its guard.
     ///
-    /// The release of the guard returns at once. The client then keeps and renews the claim in the background, and does
-    /// not pass it to another of its tasks. [`Client::close`](crate::Client::close) waits until the claim is released.
+    /// The release of the guard returns at once. The client then keeps and renews the claim in the
+    /// background, and does not pass it to another of its tasks. [`Client::close`](crate::Client::close)
+    /// waits until the claim is released.
     ///
-    /// If the process ends earlier, the lock lasts as long as after any crash. Where a claim ends with its lease,
-    /// that is at least `least`, less the hundredth by which clock rates may differ, because the ttl must be at least
-    /// as long. Where the engine notices the end of a process (sqlite, sessions), the lock is free at that moment.
+    /// If the process ends earlier, the lock lasts as long as after any crash. Where a claim ends with its
+    /// lease, that is at least `least`, less the hundredth by which clock rates may differ, because the ttl
+    /// must be at least as long. Where the engine notices the end of a process (sqlite, sessions), the lock
+    /// is free at that moment.
     ///
     /// # Examples
     /// ```
@@ -148,12 +151,14 @@ impl Lock {
         self
     }
 
-    /// Sets an identity that survives restarts: 1 to 128 bytes, without control characters. The default is none.
+    /// Sets an identity that survives restarts: 1 to 128 bytes, without control characters. The default is
+    /// none.
     ///
-    /// Guards of one owner in one client hold the lock together: the second is acquired at once, with the token and
-    /// the lease of the first, and the release of the last one releases the lock. Another client with the same owner
-    /// *takes over* from a holder, ahead of all waiters: it gets a greater token, and the former guard is lost, at
-    /// the latest at its next renewal. Until then both may work, so this is only for stores that check the token.
+    /// Guards of one owner in one client hold the lock together: the second is acquired at once, with the
+    /// token and the lease of the first, and the release of the last one releases the lock. Another client
+    /// with the same owner *takes over* from a holder, ahead of all waiters: it gets a greater token, and the
+    /// former guard is lost, at the latest at its next renewal. Until then both may work, so this is only for
+    /// stores that check the token.
     ///
     /// # Examples
     /// ```
@@ -180,15 +185,15 @@ impl Lock {
         self
     }
 
-    /// Sets whether a released lock may pass directly to the next waiting task of this client, with a greater token and
-    /// without a request to the engine. The default is yes, for [`Lock::pass_for`].
+    /// Sets whether a released lock may pass directly to the next waiting task of this client, with a greater
+    /// token and without a request to the engine. The default is yes, for [`Lock::pass_for`].
     pub fn local_handoff(self, on: bool) -> Self {
         self.pass_for(if on { defaults::PASS_FOR } else { Duration::ZERO })
     }
 
-    /// Limits the time for which a lock may pass from task to task of this client, or readers may join its holders,
-    /// before other clients get their turn. The default is 5 ms. A longer time adds little throughput, and much waiting
-    /// for other clients.
+    /// Limits the time for which a lock may pass from task to task of this client, or readers may join its
+    /// holders, before other clients get their turn. The default is 5 ms. A longer time adds little
+    /// throughput, and much waiting for other clients.
     pub fn pass_for(mut self, span: Duration) -> Self {
         self.terms_mut().pass_for = span;
         self
@@ -200,9 +205,9 @@ impl Lock {
         self
     }
 
-    /// Requires a fencing token with every grant, also where that costs extra: a session lock of a database then
-    /// increments a counter, which is one durable commit per grant. Most engines give a token anyway, and this changes
-    /// nothing.
+    /// Requires a fencing token with every grant, also where that costs extra: a session lock of a database
+    /// then increments a counter, which is one durable commit per grant. Most engines give a token anyway,
+    /// and this changes nothing.
     ///
     /// `acquire` then fails with [`ErrorKind::Unsupported`] on an engine without tokens.
     pub fn fenced(mut self) -> Self {
@@ -210,14 +215,14 @@ impl Lock {
         self
     }
 
-    /// Calls `observer` when [`Lock::acquire`] has to wait, and at every change of the state of the wait: the holder,
-    /// the position in the queue, an outage of the server, a quarantine after its restart. It is called neither for a
-    /// free lock nor by [`Lock::try_acquire`]. It causes no requests: the state comes from the engine's replies to
-    /// the claim.
+    /// Calls `observer` when [`Lock::acquire`] has to wait, and at every change of the state of the wait: the
+    /// holder, the position in the queue, an outage of the server, a quarantine after its restart. It is
+    /// called neither for a free lock nor by [`Lock::try_acquire`]. It causes no requests: the state comes
+    /// from the engine's replies to the claim.
     ///
-    /// `observer` runs in the task that acquires the lock, on that task's thread, and must not block. The library
-    /// holds no mutex meanwhile. A panic in `observer` unwinds through `acquire`, which then leaves no claim behind.
-    /// A lock has one observer; a second one replaces the first.
+    /// `observer` runs in the task that acquires the lock, on that task's thread, and must not block. The
+    /// library holds no mutex meanwhile. A panic in `observer` unwinds through `acquire`, which then leaves
+    /// no claim behind. A lock has one observer; a second one replaces the first.
     ///
     /// # Cancel safety
     /// When `acquire` is dropped, the calls end with it. No call reports the end of a wait.
@@ -250,18 +255,18 @@ impl Lock {
     /// Acquires the lock if it is free.
     ///
     /// # Guarantees
-    /// Never overtakes waiters on a fair engine, and never waits for another holder. If the only obstacle is an earlier
-    /// claim of this client whose release failed, that release is repeated first, at once.
+    /// Never overtakes waiters on a fair engine, and never waits for another holder. If the only obstacle is
+    /// an earlier claim of this client whose release failed, that release is repeated first, at once.
     ///
     /// # Cancel safety
     /// May be dropped at any time. A grant that arrives after the drop is released in the background.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a bad name or ttl, [`ErrorKind::Unsupported`] for options that the engine does not
-    /// support, and the errors of the engine. A lock held by another client is `None`, and no error; with one
-    /// exception: [`ErrorKind::Busy`], with [`may_be_held_until`](Error::may_be_held_until), if the reply to a claim
-    /// is missing and the claim could not be withdrawn. If an earlier claim of this client could not be released, the
-    /// error has the kind of that failure (most often [`ErrorKind::Unreachable`]).
+    /// [`ErrorKind::Invalid`] for a bad name or ttl, [`ErrorKind::Unsupported`] for options that the engine
+    /// does not support, and the errors of the engine. A lock held by another client is `None`, and no error;
+    /// with one exception: [`ErrorKind::Busy`], with [`may_be_held_until`](Error::may_be_held_until), if the
+    /// reply to a claim is missing and the claim could not be withdrawn. If an earlier claim of this client
+    /// could not be released, the error has the kind of that failure (most often [`ErrorKind::Unreachable`]).
     ///
     /// # Examples
     /// ```
@@ -286,17 +291,17 @@ impl Lock {
     /// Acquires the lock, and waits for it up to the limit of [`Lock::wait`].
     ///
     /// # Guarantees
-    /// On return this guard holds the lock, and no other guard reports a certain hold. On a fair engine, clients are
-    /// served in the order of their arrival.
+    /// On return this guard holds the lock, and no other guard reports a certain hold. On a fair engine,
+    /// clients are served in the order of their arrival.
     ///
     /// # Cancel safety
-    /// May be dropped at any time. The claim leaves the queue, and a grant that arrives after the drop is released in
-    /// the background.
+    /// May be dropped at any time. The claim leaves the queue, and a grant that arrives after the drop is
+    /// released in the background.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`] when the wait limit has passed, [`ErrorKind::Busy`] with [`Wait::Never`],
-    /// [`ErrorKind::Invalid`] for a bad name or ttl, [`ErrorKind::Unsupported`] for options that the engine does not
-    /// support, and the errors of the engine.
+    /// [`ErrorKind::Invalid`] for a bad name or ttl, [`ErrorKind::Unsupported`] for options that the engine
+    /// does not support, and the errors of the engine.
     ///
     /// # Examples
     /// ```
@@ -334,16 +339,16 @@ impl Lock {
     /// Runs `work` while the lock is held. The work is dropped when the lock is lost.
     ///
     /// # Guarantees
-    /// Returns `Ok` only if no loss is known when the work is done: neither by the clock of this client, nor by the
-    /// engine's reply to the release (a lock that is passed to another task is not released yet). The lock is released
-    /// before this returns, or in the background if the engine does not reply.
+    /// Returns `Ok` only if no loss is known when the work is done: neither by the clock of this client, nor
+    /// by the engine's reply to the release (a lock that is passed to another task is not released yet). The
+    /// lock is released before this returns, or in the background if the engine does not reply.
     ///
     /// # Cancel safety
     /// When it is dropped, the work is dropped first. The lock is then released in the background.
     ///
     /// # Errors
-    /// The error of `work`. Otherwise, converted into the error type of `work`, the errors of [`Lock::acquire`], and
-    /// [`ErrorKind::Lost`] if the lock was lost before its release.
+    /// The error of `work`. Otherwise, converted into the error type of `work`, the errors of
+    /// [`Lock::acquire`], and [`ErrorKind::Lost`] if the lock was lost before its release.
     ///
     /// # Examples
     /// ```
@@ -366,8 +371,8 @@ impl Lock {
 
     async fn attempt(&self, wait: WaitUntil) -> Result<AcquireOutcome> {
         let name = self.checked()?;
-        // A free lock is acquired without an await that yields. A loop of such calls must not starve the other tasks of
-        // its thread.
+        // A free lock is acquired without an await that yields. A loop of such calls must not starve the
+        // other tasks of its thread.
         tokio::task::coop::consume_budget().await;
         core::acquire(&self.core, name, &self.terms, wait).await
     }

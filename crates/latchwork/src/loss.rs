@@ -16,7 +16,8 @@ pub enum Loss {
     TakenOver,
     /// The lock was held for as long as [`Lock::max_hold`](crate::Lock::max_hold) allows.
     HeldTooLong,
-    /// This process is a copy of the one that acquired the lock: a fork, or an image restored on another boot.
+    /// This process is a copy of the one that acquired the lock: a fork, or an image restored on another
+    /// boot.
     Copied,
     /// The session with the engine ended.
     SessionEnded,

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::Result;
 use crate::names;
 
-/// The identity of a holder across restarts of its process: 1 to 128 bytes of UTF-8 without control characters.
+/// The identity of a holder across restarts of its process: 1 to 128 bytes of UTF-8 without control
+/// characters.
 ///
 /// See [`Lock::owner`](crate::Lock::owner).
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,7 +20,8 @@ impl OwnerId {
     /// Checks an id.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it is empty, too long, or contains a control character.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it is empty, too long, or contains a control
+    /// character.
     pub fn new(id: impl AsRef<str>) -> Result<Self> {
         names::check("owner id", id.as_ref(), Self::MAX_BYTES)?;
         Ok(Self(id.as_ref().into()))

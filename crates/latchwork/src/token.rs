@@ -4,13 +4,13 @@ use std::fmt;
 
 /// A fencing token: greater than the token of every earlier grant of the same lock.
 ///
-/// Send it with every write to the protected resource, and let the resource refuse a token lower than the greatest it
-/// has seen.
+/// Send it with every write to the protected resource, and let the resource refuse a token lower than the
+/// greatest it has seen.
 ///
-/// Tokens fit a signed 64-bit column. On most engines they exceed 2^53, and a double rounds integers above that:
-/// JavaScript, Lua (also in Redis scripts) and many JSON parsers cannot distinguish neighbouring tokens. So write a
-/// token as text in JSON, as `latch --json` does, and compare [`Token::fixed_width`] as text where integers are
-/// doubles.
+/// Tokens fit a signed 64-bit column. On most engines they exceed 2^53, and a double rounds integers above
+/// that: JavaScript, Lua (also in Redis scripts) and many JSON parsers cannot distinguish neighbouring
+/// tokens. So write a token as text in JSON, as `latch --json` does, and compare [`Token::fixed_width`] as
+/// text where integers are doubles.
 ///
 /// The low eight bits count the passes of one engine grant between tasks of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,7 +29,8 @@ impl Token {
         self.0
     }
 
-    /// The token as 20 digits, whose order as text is that of the numbers. For stores without 64-bit integers, as Lua.
+    /// The token as 20 digits, whose order as text is that of the numbers. For stores without 64-bit
+    /// integers, as Lua.
     pub fn fixed_width(self) -> String {
         format!("{:020}", self.0)
     }
@@ -47,9 +48,9 @@ impl Token {
 
 /// The engine token of the next grant, after the newest one of the same lock.
 ///
-/// It is above `last`, also if the clock was set back, and at least `floor`, which most engines set to the wall clock
-/// in microseconds, so that tokens still rise after the stored state was destroyed. Statements and scripts that
-/// compute a token on a server use this formula as well.
+/// It is above `last`, also if the clock was set back, and at least `floor`, which most engines set to the
+/// wall clock in microseconds, so that tokens still rise after the stored state was destroyed. Statements and
+/// scripts that compute a token on a server use this formula as well.
 #[cfg_attr(not(feature = "all-engines"), allow(dead_code, reason = "some servers draw the token"))]
 pub(crate) fn next_engine_token(last: u64, floor: u64) -> u64 {
     floor.max(last + 1)

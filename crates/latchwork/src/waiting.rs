@@ -15,10 +15,11 @@ pub struct Waiting {
     pub waited: Duration,
     /// The holder that the engine named last. `None` if it has not named one.
     pub holder: Option<Note>,
-    /// The number of claims ahead of this one, the holders included. `None` on an engine that does not count them.
+    /// The number of claims ahead of this one, the holders included. `None` on an engine that does not count
+    /// them.
     pub position: Option<u32>,
-    /// Whether another task of this client holds the lock, or waits for it at the head of this client's queue. No claim
-    /// was sent for this task then.
+    /// Whether another task of this client holds the lock, or waits for it at the head of this client's
+    /// queue. No claim was sent for this task then.
     pub behind_local_task: bool,
     /// Set while requests fail. The client repeats them.
     pub outage: Option<Outage>,

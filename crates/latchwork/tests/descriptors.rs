@@ -1,4 +1,5 @@
-//! A process that runs out of descriptors. The test has a process of its own, because the limit applies to the process.
+//! A process that runs out of descriptors. The test has a process of its own, because the limit applies to
+//! the process.
 #![allow(clippy::disallowed_methods, reason = "tests count their own time")]
 #![cfg(feature = "sqlite")]
 

@@ -1,4 +1,5 @@
-//! Every example runs, on sqlite where it takes an engine. `./test` runs `cargo build --workspace --examples` first.
+//! Every example runs, on sqlite where it takes an engine. `./test` runs `cargo build --workspace --examples`
+//! first.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use latchwork::Client;
 use latchwork::engines::Sqlite;
 
-/// The number of times that the keeper's thread went to sleep, which is the number of times that it was woken.
+/// The number of times that the keeper's thread went to sleep, which is the number of times that it was
+/// woken.
 fn naps() -> u64 {
     let threads =
         fs::read_dir("/proc/self/task").expect("Linux").map(|thread| thread.expect("a thread").path());

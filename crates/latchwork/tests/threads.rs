@@ -1,4 +1,5 @@
-//! A system that can start no threads. The test has a process of its own, because the limit applies to the user.
+//! A system that can start no threads. The test has a process of its own, because the limit applies to the
+//! user.
 #![cfg(feature = "sqlite")]
 
 use std::fs;

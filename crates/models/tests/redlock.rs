@@ -19,7 +19,8 @@ const APART: World = World {
 const RENEWING: World =
     World { proposals: Proposals::Clock, counters_apart: 0, renewals: 1, horizon: 3, ..APART };
 
-/// The properties that this world violates. Without a violation, every `sometimes` property must have an example.
+/// The properties that this world violates. Without a violation, every `sometimes` property must have an
+/// example.
 fn broken(what: &str, world: World) -> Vec<&'static str> {
     let checked = world.checker().threads(2).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
     let (states, depth) = (checked.unique_state_count(), checked.max_depth());

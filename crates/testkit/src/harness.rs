@@ -33,7 +33,7 @@ impl FaultHarness {
     ///
     /// # Panics
     /// If no temporary folder can be created.
-    #[allow(clippy::new_without_default)]
+    #[allow(clippy::new_without_default, reason = "it starts a recording, which a default value would hide")]
     pub fn new() -> Self {
         let recorder = Recorder::in_memory(Clock::boottime());
         Self { recorder, folder: tempfile::tempdir().expect("a temporary folder") }

@@ -64,7 +64,8 @@ async fn fails(what: &str, probe: &mut MemoryProbe, count: u64, why: &str) {
     let mut words = answer.splitn(3, ' ');
     let [failed, errors] = [(); 2].map(|()| words.next().and_then(|word| word.parse::<u64>().ok()));
     assert!(failed == Some(count) && errors >= Some(least), "{what}: {answer}");
-    // A server of a busy machine may be late for a few of many tries: the last error is then not why the others failed.
+    // A server of a busy machine may be late for a few of many tries: the last error is then not why the
+    // others failed.
     let is_late = why == HELD && errors < Some(1 + count / 1_000);
     assert!(is_late || words.next().is_some_and(|last| last.contains(why)), "{what}: {answer}");
 }

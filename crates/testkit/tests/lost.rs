@@ -12,7 +12,8 @@ use testkit::network::simulated::{Conditions, Network, RemoteEngine};
 const TTL: Duration = Duration::from_secs(10);
 const REQUEST: Duration = Duration::from_millis(700);
 const REPLY: Duration = Duration::from_millis(900);
-/// A lease of 10 s counts from before its request was sent, less 1 % and 2 ms of drift, less a tenth of the rest.
+/// A lease of 10 s counts from before its request was sent, less 1 % and 2 ms of drift, less a tenth of the
+/// rest.
 const STOP_AFTER: Duration = Duration::from_micros((10_000_000 - 100_000 - 2_000) / 10 * 9);
 /// The resolution of tokio's timers.
 const TICK: Duration = Duration::from_millis(1);

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The cores (in hundredths) and the memory (in mebibytes) of the machine, granted in the order of the requests.
+/// The cores (in hundredths) and the memory (in mebibytes) of the machine, granted in the order of the
+/// requests.
 pub(crate) struct Budget {
     cores: u32,
     memory: u32,

@@ -1,8 +1,9 @@
-//! Grants the budget over a socket: conformance runs many cases in one process, and each requests a share of its own.
+//! Grants the budget over a socket: conformance runs many cases in one process, and each requests a share of
+//! its own.
 //!
-//! A process connects once, sends the number of its cases as a line `expect N`, and closes the connection. A case
-//! connects, sends `CORES NAME` as a line (hundredths of a core), and runs when it has read a byte. The end of the
-//! case, or of its process, closes the connection.
+//! A process connects once, sends the number of its cases as a line `expect N`, and closes the connection. A
+//! case connects, sends `CORES NAME` as a line (hundredths of a core), and runs when it has read a byte. The
+//! end of the case, or of its process, closes the connection.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};

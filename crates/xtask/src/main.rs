@@ -1,5 +1,5 @@
-//! `./test`, after it has installed the packages: stages of cargo, and every test case of the workspace, scheduled by
-//! its requirements.
+//! `./test`, after it has installed the packages: stages of cargo, and every test case of the workspace,
+//! scheduled by its requirements.
 
 mod binaries;
 mod budget;

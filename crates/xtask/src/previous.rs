@@ -14,7 +14,8 @@ pub(crate) const VARIABLE: &str = "LATCH_PREVIOUS";
 pub(crate) const SUITE: &str = "latch-previous";
 const SOURCES: &str = "crates/testkit/previous/latch.tar.gz";
 
-/// Builds it, and returns what tells the tests where it is. `None`, and a failure in the report, if it cannot be built.
+/// Builds it, and returns what tells the tests where it is. `None`, and a failure in the report, if it cannot
+/// be built.
 pub(crate) fn build(report: &Report) -> Option<(&'static str, OsString)> {
     let folder = target().join("previous");
     let program = folder.join("latch");
@@ -59,7 +60,8 @@ fn unpack(sources: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A manifest without dependencies of tests: packages of the workspace that are not in the archive are among them.
+/// A manifest without dependencies of tests: packages of the workspace that are not in the archive are among
+/// them.
 fn without_tests(manifest: &str) -> String {
     let mut is_kept = true;
     let lines = manifest.lines().filter(|line| {

@@ -1,5 +1,5 @@
-//! The report on stdout: one line for each stage and suite, progress, and at the end the slowest cases and every
-//! failure with the command that repeats it.
+//! The report on stdout: one line for each stage and suite, progress, and at the end the slowest cases and
+//! every failure with the command that repeats it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -177,7 +177,8 @@ impl Report {
         }
     }
 
-    /// Runs a part, whose suites are reported separately. A failure of it is repeated by `command` instead of `./test`.
+    /// Runs a part, whose suites are reported separately. A failure of it is repeated by `command` instead of
+    /// `./test`.
     pub(crate) fn part<E>(
         &self,
         command: &str,

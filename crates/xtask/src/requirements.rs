@@ -1,5 +1,5 @@
-//! The requirements of each test case. Cases that only wait for leases to end or servers to restart run in parallel;
-//! cases that compute, or that start many processes, have the cores for themselves.
+//! The requirements of each test case. Cases that only wait for leases to end or servers to restart run in
+//! parallel; cases that compute, or that start many processes, have the cores for themselves.
 
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ const TABLE: &[(&str, &str, Requirements)] = &[
     ("latch-previous", "zookeeper", needs(40, 900)),
     ("machine", "", needs(40, 200)),
     ("mariadb_faults", "", needs(30, 400)),
-    // A hundred connections, whose grants are checked for their order: waiters without processor time lose their places
-    // in the queue.
+    // A hundred connections, whose grants are checked for their order: waiters without processor time lose
+    // their places in the queue.
     ("mariadb_faults", "contenders::a_hundred", needs(ALL_CORES, 800)),
     ("postgres_faults", "", needs(30, 200)),
     ("postgres_faults", "contenders::a_hundred", needs(ALL_CORES, 800)),

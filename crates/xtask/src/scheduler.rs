@@ -22,14 +22,15 @@ pub(crate) enum Selection {
     All,
     /// The cases that need no server other than Redis and take a few seconds.
     Quick,
-    /// The conformance of engines whose names start with one of `kinds`, and `suites` without the cases of `without`.
+    /// The conformance of engines whose names start with one of `kinds`, and `suites` without the cases of
+    /// `without`.
     Version {
         kinds: &'static [&'static str],
         suites: &'static [&'static str],
         without: &'static [&'static str],
     },
-    /// The conformance of the engines with this name, or the suite with this name: all cases, or those whose names
-    /// contain `case`.
+    /// The conformance of the engines with this name, or the suite with this name: all cases, or those whose
+    /// names contain `case`.
     Named {
         name: String,
         case: Option<String>,

@@ -1,5 +1,5 @@
-//! Standstills of the machine: a thread that sleeps for 10 ms at a time records each late wake-up. A failed case is
-//! printed with the standstills during it.
+//! Standstills of the machine: a thread that sleeps for 10 ms at a time records each late wake-up. A failed
+//! case is printed with the standstills during it.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

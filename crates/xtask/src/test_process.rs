@@ -82,8 +82,8 @@ impl TestProcess {
         command.envs(environment.iter().cloned());
         command.env(SOCKET_VARIABLE, socket).current_dir(&self.binary.folder).stdin(Stdio::null());
         command.stdout(output.try_clone()?).stderr(output.try_clone()?);
-        // Tests stop processes. When the shell that started `./test` in the background exits, its process group is orphaned, and
-        // the kernel sends SIGHUP to an orphaned group with a stopped member.
+        // Tests stop processes. When the shell that started `./test` in the background exits, its process
+        // group is orphaned, and the kernel sends SIGHUP to an orphaned group with a stopped member.
         command.process_group(0);
         let mut child = command.spawn()?;
         let ended = wait(&child, limit)?;

@@ -1,5 +1,5 @@
-//! Measures a lock of distributed-lock 0.2 on a database, with the protocol of the bench's children: a byte when it is
-//! ready, and its samples after the start message.
+//! Measures a lock of distributed-lock 0.2 on a database, with the protocol of the bench's children: a byte
+//! when it is ready, and its samples after the start message.
 //!
 //! `sql-peers URL NAME MILLIS`
 

@@ -1,4 +1,5 @@
-//! A bare doorbell: the release statement, then 32 bytes into the FIFO of the other process, which blocks in a read.
+//! A bare doorbell: the release statement, then 32 bytes into the FIFO of the other process, which blocks in
+//! a read.
 
 use std::fs::File;
 use std::io::{Read, Write};

@@ -1,4 +1,5 @@
-//! The floor of the MariaDB engine: its own two prepared statements, as bytes on a socket, without any client.
+//! The floor of the MariaDB engine: its own two prepared statements, as bytes on a socket, without any
+//! client.
 
 use std::sync::Arc;
 
@@ -16,7 +17,8 @@ const RELEASE: &str = include_str!("../../../latchwork/src/engines/sql/release_u
 const NOW_EXPRESSION: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))";
 const TTL: i64 = 30_000_000;
 /// As the engine's, without a password: CLIENT_LONG_PASSWORD, CLIENT_FOUND_ROWS, CLIENT_LONG_FLAG,
-/// CLIENT_CONNECT_WITH_DB, CLIENT_PROTOCOL_41, CLIENT_TRANSACTIONS, CLIENT_SECURE_CONNECTION, CLIENT_PLUGIN_AUTH.
+/// CLIENT_CONNECT_WITH_DB, CLIENT_PROTOCOL_41, CLIENT_TRANSACTIONS, CLIENT_SECURE_CONNECTION,
+/// CLIENT_PLUGIN_AUTH.
 const CLIENT_CAPABILITIES: u32 = 0x1 | 0x2 | 0x4 | 0x8 | 0x200 | 0x2000 | 0x8000 | 0x8_0000;
 const QUERY: u8 = 0x03;
 pub(super) const PREPARE: u8 = 0x16;

@@ -1,5 +1,5 @@
-//! The floor of the memcached engine: `ms` in the mode of `add`, which returns a CAS id, then `md` with that id, as
-//! bytes on a socket.
+//! The floor of the memcached engine: `ms` in the mode of `add`, which returns a CAS id, then `md` with that
+//! id, as bytes on a socket.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -1,4 +1,5 @@
-//! The SQLite engine's own two statements through rusqlite, in a loop: without core, session and writer queue.
+//! The SQLite engine's own two statements through rusqlite, in a loop: without core, session and writer
+//! queue.
 
 use std::path::Path;
 use std::time::Duration;

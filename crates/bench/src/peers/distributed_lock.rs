@@ -1,6 +1,6 @@
-//! Crate distributed-lock 0.2 on several masters. It stops after a majority and releases only where a claim was
-//! confirmed, so it leaves keys behind until they expire. Every cycle has a name of its own here, or it would wait for
-//! its own keys.
+//! Crate distributed-lock 0.2 on several masters. It stops after a majority and releases only where a claim
+//! was confirmed, so it leaves keys behind until they expire. Every cycle has a name of its own here, or it
+//! would wait for its own keys.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

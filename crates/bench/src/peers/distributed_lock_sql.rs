@@ -1,4 +1,5 @@
-//! Session locks of distributed-lock 0.2, in a separate program: its crates cannot be linked beside Latchwork's SQLite.
+//! Session locks of distributed-lock 0.2, in a separate program: its crates cannot be linked beside
+//! Latchwork's SQLite.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! Peers: locks of other libraries on the same server, for comparison. A peer that is not installed is left out, with a
-//! note.
+//! Peers: locks of other libraries on the same server, for comparison. A peer that is not installed is left
+//! out, with a note.
 
 #[cfg(feature = "peers")]
 pub(crate) mod distributed_lock;

@@ -121,8 +121,8 @@ fn on_etcd(workload: Workload) -> Vec<Goal> {
             vec![goal(ours, Side::EtcdLock, Least(100.0)), goal(unpassed, Side::EtcdLock, Least(4.0))]
         }
         Workload::HandOver => {
-            // Also by the mean: of two waiters of etcd's own lock one waits for a tick, which the other does not, so
-            // that the median is one or the other by chance.
+            // Also by the mean: of two waiters of etcd's own lock one waits for a tick, which the other does
+            // not, so that the median is one or the other by chance.
             let mean = Quantity::RatioOf("mean us", Side::EtcdLock);
             vec![
                 goal(ours, Side::EtcdQueue, Most(1.5)),

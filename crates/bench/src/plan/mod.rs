@@ -1,5 +1,5 @@
-//! The plan of the measurements: workloads, the sides compared in each, their goals, and the names of all on a command
-//! line.
+//! The plan of the measurements: workloads, the sides compared in each, their goals, and the names of all on
+//! a command line.
 
 mod goal;
 mod side;

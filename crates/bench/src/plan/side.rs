@@ -312,7 +312,8 @@ impl Side {
         )
     }
 
-    /// Whether every cycle sends a request to a server: there the cost of recording each cycle does not matter.
+    /// Whether every cycle sends a request to a server: there the cost of recording each cycle does not
+    /// matter.
     pub(crate) fn is_on_a_wire(self) -> bool {
         !self.requests().is_empty() || self.is_on_zookeeper() || self.is_uncounted()
     }
@@ -322,7 +323,8 @@ impl Side {
         match self {
             Self::BareMulti | Self::BareCurrent => &["set", "incr", "evalsha"],
             Self::BlpopMulti | Self::BlpopCurrent => &["blpop", "lpush"],
-            // They set the key with a plain command, and their release script compares its value before it deletes it.
+            // They set the key with a plain command, and their release script compares its value before it
+            // deletes it.
             Self::Rslock | Self::RslockQuick | Self::PyRedis => &["set", "evalsha"],
             Self::DistributedLock => &["set", "eval"],
             Self::PyRedisLock => &["set", "blpop", "evalsha"],
@@ -413,7 +415,8 @@ impl Side {
         };
         Pacing {
             hold,
-            // The core belongs to the receiver: an immediate new request would be measured as part of the hand-over.
+            // The core belongs to the receiver: an immediate new request would be measured as part of the
+            // hand-over.
             pause: hands_over.then_some(Duration::from_micros(300)),
             // A cycle in memory costs little more than a read of the clock.
             reads_clock_once: in_memory,

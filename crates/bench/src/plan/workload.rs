@@ -87,7 +87,8 @@ impl Workload {
         format!("bench/{number}")
     }
 
-    /// The sides that this workload compares on `engine`, Latchwork's first. Empty if the workload does not apply.
+    /// The sides that this workload compares on `engine`, Latchwork's first. Empty if the workload does not
+    /// apply.
     pub(crate) fn sides(self, engine: Engine) -> &'static [Side] {
         match (engine, self) {
             // Both engines: a pass sends no request to either, so they should not differ.
@@ -193,8 +194,8 @@ impl Workload {
         }
     }
 
-    /// Every floor on both runtimes, because the crate's connection differs between them too, not only Latchwork's
-    /// core.
+    /// Every floor on both runtimes, because the crate's connection differs between them too, not only
+    /// Latchwork's core.
     fn on_redis(self) -> &'static [Side] {
         use Side::{BareCurrent, BareMulti, BlpopCurrent, BlpopMulti, RedisCurrent, RedisMulti};
         use Side::{PyRedis, PyRedisLock, Rslock, RslockQuick};

@@ -68,7 +68,8 @@ async fn acquire_all(client: &Client, options: &HeldLocks) -> Result<Vec<Guard>>
     Ok(guards)
 }
 
-/// Releases the locks. Returns the number of lost ones: a release reports whether the lock was held until then.
+/// Releases the locks. Returns the number of lost ones: a release reports whether the lock was held until
+/// then.
 async fn release_all(mut guards: Vec<Guard>) -> Result<usize> {
     let (mut tasks, each) = (Vec::new(), guards.len().div_ceil(TASKS).max(1));
     while !guards.is_empty() {

@@ -1,5 +1,5 @@
-//! Locks held on a server, with goals: the cost of renewals to the client, the number of requests to the server, and no
-//! late renewal or lost lock.
+//! Locks held on a server, with goals: the cost of renewals to the client, the number of requests to the
+//! server, and no late renewal or lost lock.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -48,8 +48,9 @@ pub(crate) fn held_on_server(held: &HeldOptions, pinning: &Pinning, json: bool) 
     Ok(())
 }
 
-/// A renewal is due after a third of the ttl, and at most a tenth of that later. On zookeeper a lock is certain for two
-/// thirds of the session's ttl after the newest heartbeat, which may be a fifth of the ttl old, and a tenth more.
+/// A renewal is due after a third of the ttl, and at most a tenth of that later. On zookeeper a lock is
+/// certain for two thirds of the session's ttl after the newest heartbeat, which may be a fifth of the ttl
+/// old, and a tenth more.
 fn late_margin(engine: Engine, ttl: Duration) -> Duration {
     if engine == Engine::Zookeeper { ttl / 10 } else { ttl / 2 }
 }

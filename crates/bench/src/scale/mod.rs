@@ -32,7 +32,8 @@ pub(crate) enum Part {
     Waiting,
 }
 
-/// Runs both parts and prints their figures. In a child process, runs one part and writes its figures to stdout.
+/// Runs both parts and prints their figures. In a child process, runs one part and writes its figures to
+/// stdout.
 pub(crate) fn run(options: &ScaleOptions, pinning: &Pinning, json: bool) -> Result<()> {
     if let Some(part) = options.part {
         print!("{}", run_part(part, options)?.lines());

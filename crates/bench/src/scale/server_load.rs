@@ -46,8 +46,8 @@ impl ServerLoad {
             figures.add("keep-alives", server.calls(&["LeaseKeepAlive"]) as f64);
             figures.add("looks at a lease", server.calls(&["LeaseTimeToLive"]) as f64);
             figures.add("leases", server.calls(&["LeaseGrant"]) as f64);
-            // For any number of locks, because one keep-alive serves all locks that are due within a twelfth of the
-            // ttl. Three in a ttl would suffice. A single lease, because all locks have the same ttl.
+            // For any number of locks, because one keep-alive serves all locks that are due within a twelfth
+            // of the ttl. Three in a ttl would suffice. A single lease, because all locks have the same ttl.
             limits.extend([("keep-alives", (leases * 12.0).ceil() + 1.0), ("leases", 1.0)]);
         }
         if let Some(meter) = &self.meter {

@@ -44,7 +44,8 @@ async fn spawn_waiters(lock: &Lock, tasks: u32) -> Vec<JoinHandle<Result<()>>> {
             Ok(lock.acquire().await?.release().await?)
         }));
     }
-    // One thread runs all: a task that has stepped up goes on until it waits before this one is requested again.
+    // One thread runs all: a task that has stepped up goes on until it waits before this one is requested
+    // again.
     while started.load(Relaxed) < tasks {
         tokio::task::yield_now().await;
     }

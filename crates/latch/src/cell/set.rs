@@ -20,8 +20,8 @@ pub(super) struct SetOptions {
     name: String,
     /// The value: at most 512 KiB (arguments show in ps)
     value: OsString,
-    /// Only if the cell is at this version, as `get --json` shows it; 0: only if it is not set [default: at any
-    /// version]
+    /// Only if the cell is at this version, as `get --json` shows it; 0: only if it is not set [default: at
+    /// any version]
     #[arg(long = "if", value_name = "VERSION")]
     expected: Option<Version>,
 }

@@ -9,7 +9,8 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::target::Target;
 
-/// Print the value and each later value, one per line, until interrupted (a cell that is not set is watched too)
+/// Print the value and each later value, one per line, until interrupted (a cell that is not set is watched
+/// too)
 #[derive(Args, Debug)]
 pub(super) struct WatchOptions {
     /// The cell: 1 to 512 bytes, no control characters

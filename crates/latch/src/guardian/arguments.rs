@@ -14,8 +14,8 @@ pub(crate) struct GuardianArguments {
 }
 
 impl GuardianArguments {
-    /// Only [`Guardian::start`](super::Guardian::start) writes these arguments. They are parsed without clap, because
-    /// the guardian must be ready within microseconds.
+    /// Only [`Guardian::start`](super::Guardian::start) writes these arguments. They are parsed without clap,
+    /// because the guardian must be ready within microseconds.
     pub(crate) fn parse() -> Option<Self> {
         let mut arguments = std::env::args_os().skip(1);
         if arguments.next()? != SUBCOMMAND {

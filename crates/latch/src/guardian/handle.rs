@@ -18,15 +18,16 @@ pub(crate) struct Guardian {
     session: Option<OwnedFd>,
     mark: String,
     ttl: Duration,
-    /// The guardian and its predecessors. The first one leads the command's group and is reaped last, because its
-    /// process id must not be reused before.
+    /// The guardian and its predecessors. The first one leads the command's group and is reaped last, because
+    /// its process id must not be reused before.
     processes: Vec<Child>,
     socket: UnixStream,
     blocks_signals: Cell<bool>,
 }
 
 impl Guardian {
-    /// Starts a guardian in a group of its own, which the command then joins. The guardian keeps `session` open.
+    /// Starts a guardian in a group of its own, which the command then joins. The guardian keeps `session`
+    /// open.
     pub(crate) fn start(session: Option<OwnedFd>, mark: String, ttl: Duration) -> io::Result<Self> {
         let (socket, guardian_end) = UnixStream::pair()?;
         let blocks_signals = Cell::new(false);
@@ -40,8 +41,8 @@ impl Guardian {
         id(&self.processes[0])
     }
 
-    /// Waits until the guardian blocks signals, so that a signal to the group cannot end it. To be called before the
-    /// first such signal.
+    /// Waits until the guardian blocks signals, so that a signal to the group cannot end it. To be called
+    /// before the first such signal.
     pub(crate) fn wait_until_signals_blocked(&self) {
         const START_LIMIT: Duration = Duration::from_secs(2);
         if !self.blocks_signals.replace(true) {
@@ -50,8 +51,8 @@ impl Guardian {
         }
     }
 
-    /// Starts another guardian if this one was killed, for example by a command that signals its own group before the
-    /// guardian blocks signals.
+    /// Starts another guardian if this one was killed, for example by a command that signals its own group
+    /// before the guardian blocks signals.
     pub(crate) fn replace_if_dead(&mut self) {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         let last = self.processes.last().map(id).unwrap_or_else(Pid::this);

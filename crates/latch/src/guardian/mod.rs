@@ -1,9 +1,9 @@
 //! The guardian: a small process that outlives a killed `latch` until it has ended the command.
 //!
-//! The guardian leads the command's process group. So the group's id is known before the command starts, and is not
-//! reused for another group later. The guardian keeps the engine's session alive and reads from a socket whose other
-//! end only `latch` has. When the socket is closed, `latch` is dead: the guardian kills the command's processes, and
-//! only then closes the session.
+//! The guardian leads the command's process group. So the group's id is known before the command starts, and
+//! is not reused for another group later. The guardian keeps the engine's session alive and reads from a
+//! socket whose other end only `latch` has. When the socket is closed, `latch` is dead: the guardian kills
+//! the command's processes, and only then closes the session.
 
 mod arguments;
 mod handle;
@@ -38,7 +38,8 @@ fn report_ready() {
     let _ = unistd::write(std::io::stdin(), &[READY]);
 }
 
-/// Closes everything but the socket and the session: neither pipes of the caller nor its folder must stay in use.
+/// Closes everything but the socket and the session: neither pipes of the caller nor its folder must stay in
+/// use.
 fn close_inherited_files() {
     let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let numbers: Vec<i32> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();

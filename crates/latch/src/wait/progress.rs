@@ -90,8 +90,8 @@ impl<'a> WaitProgress<'a> {
         }
     }
 
-    /// The line of a terminal that is this wide. The name is truncated first, then words are left out, then the holder
-    /// is truncated, then the position is left out.
+    /// The line of a terminal that is this wide. The name is truncated first, then words are left out, then
+    /// the holder is truncated, then the position is left out.
     pub(crate) fn terminal_line(&self, width: Option<usize>) -> String {
         let width = width.unwrap_or(usize::MAX);
         let name = sanitize(&format!("{:?}", self.lock));
@@ -163,7 +163,8 @@ fn without_middle(text: String, excess: usize) -> String {
     truncate_middle(text, length.saturating_sub(excess).max(MIN_WIDTH))
 }
 
-/// Removes `excess` characters from the end, but keeps [`MIN_WIDTH`]. User and host of a holder are at its beginning.
+/// Removes `excess` characters from the end, but keeps [`MIN_WIDTH`]. User and host of a holder are at its
+/// beginning.
 fn without_end(text: &str, excess: usize) -> String {
     let width = text.chars().count().saturating_sub(excess).max(MIN_WIDTH);
     match text.chars().nth(width) {

@@ -19,7 +19,8 @@ const FIRST_REPORT_DELAY: Duration = Duration::from_millis(200);
 const UNANSWERED_DELAY: Duration = Duration::from_secs(2);
 /// The interval between lines without a change.
 const UNCHANGED_INTERVAL: Duration = Duration::from_secs(60);
-/// The shortest interval between lines about new holders and positions in the queue. A busy lock has many in a second.
+/// The shortest interval between lines about new holders and positions in the queue. A busy lock has many in
+/// a second.
 const QUEUE_CHANGE_INTERVAL: Duration = Duration::from_secs(10);
 /// The shortest interval between lines about outages and quarantines.
 const FAULT_CHANGE_INTERVAL: Duration = Duration::from_secs(1);
@@ -45,8 +46,8 @@ pub(crate) struct WaitReporter {
     name: Option<LockName>,
     output: Output,
     form: Form,
-    /// The client, and the note of its claim, which identifies the claim in the queue. `None` before the first
-    /// connection.
+    /// The client, and the note of its claim, which identifies the claim in the queue. `None` before the
+    /// first connection.
     client: Option<(Client, Note)>,
     /// When the first connection succeeded.
     connected_at: Option<Moment>,
@@ -200,7 +201,8 @@ impl WaitReporter {
         progress
     }
 
-    /// Waits, not for long, until the claim has left the queue. The dropped attempt withdraws it in the background.
+    /// Waits, not for long, until the claim has left the queue. The dropped attempt withdraws it in the
+    /// background.
     pub(crate) async fn withdrawn(&self) {
         if let Some((client, _)) = &self.client {
             let _ = tokio::time::timeout(WITHDRAW_LIMIT, client.close()).await;

@@ -19,8 +19,8 @@ fn url(server: &RedisServer) -> String {
     format!("redis://{USER}:{PASSWORD}@{}", server.address())
 }
 
-/// Runs `latch` with these arguments, as text and as JSON, with the URL in the environment, in a file and in an
-/// argument.
+/// Runs `latch` with these arguments, as text and as JSON, with the URL in the environment, in a file and in
+/// an argument.
 fn every_way(dir: &TestDir, url: &str, arguments: &[&str]) -> Vec<Ended> {
     let file = dir.path("url");
     std::fs::write(&file, url).unwrap();
@@ -136,8 +136,8 @@ fn a_loss_while_the_command_runs_does_not_print_the_password() {
     let (dir, server) = (TestDir::new(), guarded(PASSWORD));
     let started = dir.path("started");
     let script = format!("touch {}; exec sleep 60", started.display());
-    // Time for a renewal that fails, even if the machine stands still for half a second: a lease without a renewal ends
-    // for another reason.
+    // Time for a renewal that fails, even if the machine stands still for half a second: a lease without a
+    // renewal ends for another reason.
     let mut latch = dir.latch(["run", "x", "--ttl", "3s", "--grace", "100ms", "--", "sh", "-c", &script]);
     let running = std::thread::spawn({
         let url = url(&server);

@@ -1,4 +1,5 @@
-//! Bad input and broken surroundings: `latch` works, or fails with the documented exit code and a clear error.
+//! Bad input and broken surroundings: `latch` works, or fails with the documented exit code and a clear
+//! error.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

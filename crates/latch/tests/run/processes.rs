@@ -70,7 +70,8 @@ fn a_signal_reaches_the_whole_group() {
     let dir = TestDir::new();
     for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGHUP, 129), (Signal::SIGINT, 130)] {
         let name = format!("{signal}");
-        // A pipeline starts the grandchild, because the background job of a non-interactive shell ignores INT and QUIT.
+        // A pipeline starts the grandchild, because the background job of a non-interactive shell ignores INT
+        // and QUIT.
         let holder = dir.hold(&name, &[], &format!("sh -c 'echo $$ > {name}.pid; exec sleep 60' | cat"));
         let grandchild = dir.pid(&format!("{name}.pid"));
         holder.signal(signal);
@@ -113,7 +114,8 @@ fn nothing_of_latch_is_left_after_a_run() {
 #[test]
 fn killing_latch_ends_the_command_and_its_children_before_the_next_holder_starts() {
     let dir = TestDir::new();
-    // The first ignores every signal it can, the third leaves group and session, the fourth drops its environment.
+    // The first ignores every signal it can, the third leaves group and session, the fourth drops its
+    // environment.
     let script = "trap '' TERM INT HUP; sleep 61 & echo $! > 1.pid; sleep 62 & echo $! > 2.pid; \
                   setsid sh -c 'echo $$ > 3.pid; exec sleep 63' & \
                   sh -c 'echo $$ > 4.pid; exec env -i sleep 64' & echo $$ > 0.pid; wait";
@@ -151,8 +153,8 @@ fn killing_the_outer_latch_ends_the_inner_command_too() {
 fn killing_latch_at_any_moment_of_its_start_leaves_no_command_without_the_lock() {
     let dir = TestDir::new();
     let (mut before, mut after) = (0, 0);
-    // Each run is killed a little later than the one before it, until enough runs had started their command. How late
-    // that is depends on the machine.
+    // Each run is killed a little later than the one before it, until enough runs had started their command.
+    // How late that is depends on the machine.
     for attempt in 0..1_000 {
         let mark = format!("attempt-{attempt}-of-{}", dir.path("").display());
         let script = format!("touch reached-{attempt}; : {mark}; sleep 60; :");

@@ -159,8 +159,8 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a thread of the process still runs. Its first thread can be a zombie while other threads still end, and keep
-/// its files open.
+/// Whether a thread of the process still runs. Its first thread can be a zombie while other threads still
+/// end, and keep its files open.
 pub(crate) fn runs(id: Pid) -> bool {
     let threads = fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
     let mut states = threads.filter_map(|thread| {
@@ -186,8 +186,8 @@ pub(crate) fn running_with(text: &str) -> Vec<(Pid, String)> {
 /// Runs the command as an unprivileged user, with a copy of `latch` that this user may execute.
 pub(crate) fn as_nobody(dir: &TestDir, command: &Command) -> Command {
     let copy = dir.path("latch");
-    // Copied by another process: a file that this process writes stays open in processes that other tests start
-    // meanwhile, and cannot be executed until they end.
+    // Copied by another process: a file that this process writes stays open in processes that other tests
+    // start meanwhile, and cannot be executed until they end.
     assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_latch")).arg(&copy).status().unwrap().success());
     open_to_all(dir.folder.path());
     open_to_all(&copy);

@@ -73,7 +73,8 @@ impl Cell {
         self.thread.block_on(self.inner.set_if(seen, value))
     }
 
-    /// Deletes the value if the version of the cell is still `seen`, as [`Cell::delete_if`](crate::Cell::delete_if).
+    /// Deletes the value if the version of the cell is still `seen`, as
+    /// [`Cell::delete_if`](crate::Cell::delete_if).
     ///
     /// # Errors
     /// Those of the async method.
@@ -103,9 +104,9 @@ pub struct CellWatch {
 }
 
 impl CellWatch {
-    /// The state of the cell, as [`CellWatch::next`](crate::CellWatch::next): the first call returns at once, every
-    /// later call after a change. `None` if `within` passed without a change; [`Duration::MAX`] waits for ever. The
-    /// next call misses no change.
+    /// The state of the cell, as [`CellWatch::next`](crate::CellWatch::next): the first call returns at once,
+    /// every later call after a change. `None` if `within` passed without a change; [`Duration::MAX`] waits
+    /// for ever. The next call misses no change.
     ///
     /// # Errors
     /// Those of the async method.

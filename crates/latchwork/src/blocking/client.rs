@@ -17,8 +17,8 @@ pub struct Client {
 /// Opens a client by URL, as [`latchwork::connect`](crate::connect) does.
 ///
 /// # Errors
-/// Those of the async function, and [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if no thread can be
-/// started.
+/// Those of the async function, and [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if no thread
+/// can be started.
 pub fn connect(url: &str) -> Result<Client> {
     let thread = RuntimeThread::of_this_process()?;
     let inner = thread.block_on(crate::connect(url))?;

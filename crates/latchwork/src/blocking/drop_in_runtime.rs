@@ -24,7 +24,8 @@ impl<G> DropInRuntime<G> {
 
 impl<G> Drop for DropInRuntime<G> {
     fn drop(&mut self) {
-        // While a thread exits, its runtime context may be destroyed. The client's own thread then sends the release.
+        // While a thread exits, its runtime context may be destroyed. The client's own thread then sends the
+        // release.
         let ending = Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed());
         let _inside = (!ending).then(|| self.thread.enter());
         self.inner = None;

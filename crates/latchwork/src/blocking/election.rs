@@ -27,7 +27,8 @@ impl Election {
         on_waiting: impl Fn(&crate::Waiting) + Send + Sync + 'static;
     }
 
-    /// Waits until this candidate leads, and publishes `value`, as [`Election::campaign`](crate::Election::campaign).
+    /// Waits until this candidate leads, and publishes `value`, as
+    /// [`Election::campaign`](crate::Election::campaign).
     ///
     /// # Errors
     /// Those of the async method.
@@ -69,8 +70,9 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// The latest leader, and then each that follows, as [`Observer::next`](crate::Observer::next). `None` if `within`
-    /// passed without another leader; [`Duration::MAX`] waits for ever. The next call misses no present leader.
+    /// The latest leader, and then each that follows, as [`Observer::next`](crate::Observer::next). `None` if
+    /// `within` passed without another leader; [`Duration::MAX`] waits for ever. The next call misses no
+    /// present leader.
     ///
     /// # Errors
     /// Those of the async method.

@@ -57,8 +57,9 @@ impl Lock {
     /// [`Held::is_certain`] from time to time.
     ///
     /// # Errors
-    /// The error of `work`. Otherwise, converted into the error type of `work`, the errors of [`Lock::acquire`], and
-    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost before its release.
+    /// The error of `work`. Otherwise, converted into the error type of `work`, the errors of
+    /// [`Lock::acquire`], and [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost before its
+    /// release.
     ///
     /// # Examples
     /// ```

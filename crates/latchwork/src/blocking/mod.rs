@@ -1,8 +1,8 @@
 //! Locks for code without async.
 //!
-//! No runtime is needed. A call blocks its thread, which may also be a thread of a runtime. The connections and
-//! timers of the engine run on one thread of this process, started by the first [`connect`]. A free lock is acquired
-//! without a switch to that thread.
+//! No runtime is needed. A call blocks its thread, which may also be a thread of a runtime. The connections
+//! and timers of the engine run on one thread of this process, started by the first [`connect`]. A free lock
+//! is acquired without a switch to that thread.
 //!
 //! ```
 //! use std::time::Duration;

@@ -45,12 +45,13 @@ impl RuntimeThread {
         self.runtime.enter()
     }
 
-    /// Polls `future` on the calling thread, which sleeps in between. Timers and sockets wake it from this thread.
+    /// Polls `future` on the calling thread, which sleeps in between. Timers and sockets wake it from this
+    /// thread.
     pub(super) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let _inside = self.enter();
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-        // The caller may be a task of another runtime. Once the budget of that task is spent, tokio defers the wake-up
-        // until the task returns, which it cannot before this call does.
+        // The caller may be a task of another runtime. Once the budget of that task is spent, tokio defers
+        // the wake-up until the task returns, which it cannot before this call does.
         let future = tokio::task::unconstrained(future);
         let (mut future, mut cx) = (pin!(future), Context::from_waker(&waker));
         loop {

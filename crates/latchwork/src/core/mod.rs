@@ -1,6 +1,7 @@
 //! The core owns time: waiting, renewing, deadlines, cancelling, and the queue inside this process.
 //!
-//! It is written once for all engines, and does not know any of them. Its rooms depend on each other in one direction:
+//! It is written once for all engines, and does not know any of them. Its rooms depend on each other in one
+//! direction:
 //!
 //! ```text
 //! acquire     drives an attempt, and waits in the client's queue for its turn
@@ -14,9 +15,9 @@
 //! terms, defaults, telemetry
 //! ```
 //!
-//! Three values carry the duties, and dropping one always does the right thing: a ticket is the right to drive a name's
-//! remote claim, a [`HeldClaim`] is a held claim, and a `ReleasePending` opens the name again once its release was
-//! answered.
+//! Three values carry the duties, and dropping one always does the right thing: a ticket is the right to
+//! drive a name's remote claim, a [`HeldClaim`] is a held claim, and a `ReleasePending` opens the name again
+//! once its release was answered.
 
 mod acquire;
 mod background;
@@ -57,8 +58,8 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Waits for `work` until `limit`: an engine may hang, and its callers must not hang with it. Shielded work goes on
-    /// in the background.
+    /// Waits for `work` until `limit`: an engine may hang, and its callers must not hang with it. Shielded
+    /// work goes on in the background.
     pub(crate) fn until<T>(
         &self,
         limit: Moment,
@@ -111,8 +112,8 @@ impl Core {
         Ok(())
     }
 
-    /// Waits until all background work is done, for at most [`defaults::CLOSE_LIMIT`] after the last lock that is kept
-    /// for a while may be released.
+    /// Waits until all background work is done, for at most [`defaults::CLOSE_LIMIT`] after the last lock
+    /// that is kept for a while may be released.
     pub(crate) async fn flush(&self) -> Result<()> {
         let limit = self.background.kept_until().max(self.clock.now()).after(defaults::CLOSE_LIMIT);
         if self.until(limit, self.background.finished()).await.is_some() {

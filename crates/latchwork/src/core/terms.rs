@@ -8,8 +8,8 @@ use crate::clock::Moment;
 use crate::engine::{Claim, Lifetime, Mode, Note};
 use crate::{OwnerId, Waiting};
 
-/// The terms on which a task asks for a lock. The methods say which of them two tasks of one client must have in common to
-/// share a claim.
+/// The terms on which a task asks for a lock. The methods say which of them two tasks of one client must have
+/// in common to share a claim.
 #[derive(Clone, Debug)]
 pub(crate) struct LockTerms {
     pub(crate) mode: Mode,
@@ -66,8 +66,8 @@ impl LockTerms {
     pub(super) fn could_drive(&self, claim: &Claim) -> bool {
         let is_same = (self.mode, self.lease.ttl, self.lifetime, &self.owner, &self.tells)
             == (claim.mode, claim.ttl, claim.lifetime, &claim.owner, &claim.tells);
-        // The server may have granted it by now. A permit of another client with a greater token may have been held
-        // before this task came, and its own would be the lower one.
+        // The server may have granted it by now. A permit of another client with a greater token may have
+        // been held before this task came, and its own would be the lower one.
         let is_permit = matches!(self.mode, Mode::Permit { .. });
         is_same && !is_permit && !claim.wait_lease.is_zero() && (claim.fenced || !self.fenced)
     }
@@ -75,9 +75,9 @@ impl LockTerms {
     /// Whether a held claim could be passed to this task.
     pub(super) fn could_hold(&self, held: &HeldTerms<'_>) -> bool {
         let claim = held.claim;
-        // A passed claim is held exclusively, and nested guards would wait for it; so an owner's claim is requested
-        // anew. Readers share a claim instead. A permit that is passed on would come after a greater token of another
-        // permit that is held.
+        // A passed claim is held exclusively, and nested guards would wait for it; so an owner's claim is
+        // requested anew. Readers share a claim instead. A permit that is passed on would come after a
+        // greater token of another permit that is held.
         let has_owner = self.owner.is_some() || claim.owner.is_some();
         !has_owner
             && (held.has_token || !self.fenced)
@@ -91,14 +91,15 @@ impl LockTerms {
             == (other.mode, other.lease, other.lifetime, other.pass_for)
     }
 
-    /// Whether a reader holds one claim together with others. Limits on each hold would be those of the first reader.
+    /// Whether a reader holds one claim together with others. Limits on each hold would be those of the first
+    /// reader.
     pub(super) fn shares_reads(&self) -> bool {
         let is_alike = self.lease.max_hold.is_none() && self.at_least.is_zero();
         self.mode == Mode::Read && !self.pass_for.is_zero() && is_alike
     }
 
-    /// Whether this task may hold `claim` together with its owner's guard. The lease is the outermost guard's, whatever
-    /// a nested one asks for.
+    /// Whether this task may hold `claim` together with its owner's guard. The lease is the outermost
+    /// guard's, whatever a nested one asks for.
     pub(super) fn could_nest(&self, claim: &Claim) -> bool {
         self.owner.is_some() && self.owner == claim.owner && self.mode == claim.mode
     }

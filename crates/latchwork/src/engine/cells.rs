@@ -20,8 +20,8 @@ use std::time::Duration;
 use super::Boxed;
 use crate::{Error, ErrorKind, LockName, Result};
 
-/// The version of a write: greater than the versions of all earlier writes of the same cell, also if the cell was
-/// deleted in between.
+/// The version of a write: greater than the versions of all earlier writes of the same cell, also if the cell
+/// was deleted in between.
 ///
 /// It may not fit a double, so it is text in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -140,8 +140,8 @@ pub trait Cells: Send + Sync + 'static {
     /// V3, V5.
     fn read(&self, name: &LockName) -> impl Future<Output = Result<CellState>> + Send;
 
-    /// Whether the cell has another version than `seen`. Where the server announces no changes, watchers poll with this
-    /// call, which then fetches no value.
+    /// Whether the cell has another version than `seen`. Where the server announces no changes, watchers poll
+    /// with this call, which then fetches no value.
     ///
     /// # Contract
     /// V3, V5.
@@ -158,8 +158,8 @@ pub trait Cells: Send + Sync + 'static {
         value: Option<&[u8]>,
     ) -> impl Future<Output = Result<Written>> + Send;
 
-    /// Waits until the cell may have another version than `seen`. Pending for ever on an engine whose server announces
-    /// no changes.
+    /// Waits until the cell may have another version than `seen`. Pending for ever on an engine whose server
+    /// announces no changes.
     ///
     /// # Contract
     /// V4. An error means that the subscription cannot be restored now.
@@ -179,8 +179,8 @@ impl SharedCells {
         Self { values: Arc::new(cells), leaders: None }
     }
 
-    /// Adds the values that holders of locks publish, if the engine stores those with their claims (V6). Without them,
-    /// elections use a cell of the same name.
+    /// Adds the values that holders of locks publish, if the engine stores those with their claims (V6).
+    /// Without them, elections use a cell of the same name.
     pub fn with_leaders(self, leaders: impl Cells) -> Self {
         Self { leaders: Some(Arc::new(leaders)), ..self }
     }

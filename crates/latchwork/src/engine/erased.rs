@@ -1,6 +1,7 @@
 //! The boxed twin of [`Engine`], so that a [`Client`](crate::Client) is one type for all engines.
 //!
-//! Its futures own their arguments: the shield moves an unfinished one to a background task when the caller is dropped.
+//! Its futures own their arguments: the shield moves an unfinished one to a background task when the caller
+//! is dropped.
 
 use std::future::Future;
 use std::pin::Pin;

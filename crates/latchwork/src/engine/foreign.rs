@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::{ClaimState, Revoke};
 use crate::{Error, ErrorKind, Result};
 
-/// A value, node, row or connection in the place of a claim that was not written by Latchwork. The page of each engine
-/// says how it distinguishes the two. An expiry is no criterion.
+/// A value, node, row or connection in the place of a claim that was not written by Latchwork. The page of
+/// each engine says how it distinguishes the two. An expiry is no criterion.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Foreign {
@@ -83,8 +83,8 @@ impl fmt::Display for Foreign {
 }
 
 impl Revoke {
-    /// Checks whether `holder` may be revoked in this way. An engine passes each holder as it is stored now, before it
-    /// changes anything.
+    /// Checks whether `holder` may be revoked in this way. An engine passes each holder as it is stored now,
+    /// before it changes anything.
     ///
     /// # Errors
     /// [`ErrorKind::Foreign`] if the holder was written by another program, unless this is

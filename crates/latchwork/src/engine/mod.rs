@@ -1,12 +1,12 @@
 //! The engine contract: the requirements of the core on a lock server (or file), and no others.
 //!
-//! An engine turns the verbs below into commands of its server, and never retries or delays one. Waiting, renewing,
-//! deadlines and cancellation are written once, in the core, for every engine.
+//! An engine turns the verbs below into commands of its server, and never retries or delays one. Waiting,
+//! renewing, deadlines and cancellation are written once, in the core, for every engine.
 //!
 //! # The contract
 //!
-//! Every rule has an id, and every id has a conformance case in `testkit` that runs on every engine. C3 is enforced by
-//! clippy (`crates/latchwork/clippy.toml`).
+//! Every rule has an id, and every id has a conformance case in `testkit` that runs on every engine. C3 is
+//! enforced by clippy (`crates/latchwork/clippy.toml`).
 //!
 //! | id | rule |
 //! |---|---|
@@ -66,14 +66,14 @@ pub trait Engine: Send + Sync + Sized + 'static {
     /// The clock its leases are counted on (C3). The core uses no other for this engine.
     fn clock(&self) -> Clock;
 
-    /// A second handle on the same session, whose progress does not depend on the runtime of the first. It has a
-    /// connection of its own on the calling runtime, or it is a clone if a thread of the client drives the session.
-    /// The keeper renews through it, so that neither blocked user code nor a slow reply to a claim can starve
-    /// renewals.
+    /// A second handle on the same session, whose progress does not depend on the runtime of the first. It
+    /// has a connection of its own on the calling runtime, or it is a clone if a thread of the client drives
+    /// the session. The keeper renews through it, so that neither blocked user code nor a slow reply to a
+    /// claim can starve renewals.
     fn fork(&self) -> impl Future<Output = Result<Self>> + Send;
 
-    /// Claims the lock. If it is busy and `claim.wait_lease` is not zero, the claim takes (or keeps) a place in the
-    /// queue.
+    /// Claims the lock. If it is busy and `claim.wait_lease` is not zero, the claim takes (or keeps) a place
+    /// in the queue.
     ///
     /// # Contract
     /// C1, C4, C5, C7, C9, C13.
@@ -84,13 +84,14 @@ pub trait Engine: Send + Sync + Sized + 'static {
     /// Never returns only because time passed: the core limits the wait by [`Busy::again_in`].
     ///
     /// # Contract
-    /// C4 for a pushed grant, C6. A notification that arrived between `claim` and `wait` must not be missed. If one
-    /// may be lost, the result is [`Wake::Recheck`]. An error means that notifications cannot be restored, and says
-    /// nothing about the claim: the core claims again after a pause of at most [`Busy::again_in`].
+    /// C4 for a pushed grant, C6. A notification that arrived between `claim` and `wait` must not be missed.
+    /// If one may be lost, the result is [`Wake::Recheck`]. An error means that notifications cannot be
+    /// restored, and says nothing about the claim: the core claims again after a pause of at most
+    /// [`Busy::again_in`].
     fn wait(&self, claim: &Claim, busy: &Busy) -> impl Future<Output = Result<Wake>> + Send;
 
-    /// Extends the leases of held claims, in one round trip where the server allows it. The results are in the order
-    /// of `claims`.
+    /// Extends the leases of held claims, in one round trip where the server allows it. The results are in
+    /// the order of `claims`.
     ///
     /// One claim must not cost the others their leases. If one of several claims has to wait for another
     /// transaction, its result is [`Busy`](crate::ErrorKind::Busy), at once. If its stored data is damaged,
@@ -101,9 +102,9 @@ pub trait Engine: Send + Sync + Sized + 'static {
     /// C4, C5, C8. May be dropped at any await; whether it acted is then unknown.
     fn renew(&self, claims: &[Arc<Claim>]) -> impl Future<Output = Vec<Result<Renewal>>> + Send;
 
-    /// Waits until the server reports that held claims may be lost (a claim was removed, the session ended), and
-    /// returns their ids. The core renews them at once, and `renew` decides. Pending for ever on an engine whose
-    /// server pushes no such reports.
+    /// Waits until the server reports that held claims may be lost (a claim was removed, the session ended),
+    /// and returns their ids. The core renews them at once, and `renew` decides. Pending for ever on an
+    /// engine whose server pushes no such reports.
     ///
     /// # Contract
     /// C14. May be dropped at any await.
@@ -121,11 +122,11 @@ pub trait Engine: Send + Sync + Sized + 'static {
     /// Takes the lock away from exactly the holders in `state`, for an operator.
     ///
     /// # Contract
-    /// The engine passes each holder, as stored now, to [`Revoke::check`] before it changes anything. It then removes
-    /// exactly the holder that was checked, in one step on the server.
+    /// The engine passes each holder, as stored now, to [`Revoke::check`] before it changes anything. It then
+    /// removes exactly the holder that was checked, in one step on the server.
     fn revoke(&self, state: &LockState, how: Revoke) -> impl Future<Output = Result<Revoked>> + Send;
 
-    /// The engine's cells, if [`Guarantees::cells`] promises them, and the values that leaders publish, if the engine
-    /// stores those with claims.
+    /// The engine's cells, if [`Guarantees::cells`] promises them, and the values that leaders publish, if
+    /// the engine stores those with claims.
     fn cells(&self) -> Option<SharedCells>;
 }

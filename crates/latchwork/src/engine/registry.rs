@@ -56,8 +56,8 @@ impl Registry {
     /// No lock is acquired, and no stored lock is changed.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for an unknown scheme or option, [`ErrorKind::Unsupported`] for an engine that is not
-    /// compiled in, and the errors of connecting to the server.
+    /// [`ErrorKind::Invalid`] for an unknown scheme or option, [`ErrorKind::Unsupported`] for an engine that
+    /// is not compiled in, and the errors of connecting to the server.
     ///
     /// # Cancel safety
     /// May be dropped at any time; no lock is taken.
@@ -90,7 +90,8 @@ impl Registry {
     }
 }
 
-/// Opens a client by URL: `sqlite:`, `redis://localhost`, `memory:`. The [front page](crate) lists all schemes.
+/// Opens a client by URL: `sqlite:`, `redis://localhost`, `memory:`. The [front page](crate) lists all
+/// schemes.
 ///
 /// # Guarantees
 /// As [`Registry::connect`].

@@ -8,8 +8,8 @@ use super::Foreign;
 use crate::clock::{self, Moment};
 use crate::{Error, ErrorKind, LockName, Loss, OwnerId, Result, Token};
 
-/// 128 random bits that name one claim. Drawn before the first request is sent, so that every verb can be repeated
-/// after a lost reply, and `release` can be sent without knowing whether the claim arrived.
+/// 128 random bits that name one claim. Drawn before the first request is sent, so that every verb can be
+/// repeated after a lost reply, and `release` can be sent without knowing whether the claim arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClaimId([u8; 16]);
 
@@ -57,11 +57,13 @@ pub struct Claim {
     pub id: ClaimId,
     /// Which claims may hold beside this one.
     pub mode: Mode,
-    /// The identity of its holder across restarts. The claim takes over from an exclusive holder with the same owner.
+    /// The identity of its holder across restarts. The claim takes over from an exclusive holder with the
+    /// same owner.
     pub owner: Option<OwnerId>,
     /// The time for which a holder that died may block others.
     pub ttl: Duration,
-    /// The time for which a place in the queue outlives the last `claim`. Zero: the claim only tries, and never queues.
+    /// The time for which a place in the queue outlives the last `claim`. Zero: the claim only tries, and
+    /// never queues.
     pub wait_lease: Duration,
     /// The event that ends the claim if it is not released.
     pub lifetime: Lifetime,
@@ -134,8 +136,8 @@ impl Mode {
         }
     }
 
-    /// Checks that all claims name the same number of permits. An engine with permits passes the modes of the holders
-    /// and waiters, and refuses a claim with another number.
+    /// Checks that all claims name the same number of permits. An engine with permits passes the modes of the
+    /// holders and waiters, and refuses a claim with another number.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`], naming both numbers.
@@ -191,8 +193,9 @@ pub struct Grant {
 pub enum Valid {
     /// Counted from before the request was sent (C4).
     For(Duration),
-    /// A moment on [`Engine::clock`](super::Engine::clock), for an engine that judges expiry on the same clock, or that
-    /// took the send time of the last acknowledged request of its session itself. The core subtracts no drift.
+    /// A moment on [`Engine::clock`](super::Engine::clock), for an engine that judges expiry on the same
+    /// clock, or that took the send time of the last acknowledged request of its session itself. The core
+    /// subtracts no drift.
     /// [`Moment::NEVER`]: the kernel notices the end of the session, and no renewal is needed.
     Until(Moment),
 }
@@ -203,17 +206,18 @@ pub enum Valid {
 pub struct Busy {
     /// The holder, if the engine knows it.
     pub holder: Option<ClaimState>,
-    /// The number of claims ahead of this one, including the holders; `None` if it did not queue, or the engine does
-    /// not count them.
+    /// The number of claims ahead of this one, including the holders; `None` if it did not queue, or the
+    /// engine does not count them.
     pub position: Option<u32>,
     /// The newest token of this name, if the engine knows it. A pushed grant at or below it is outdated.
     pub floor: Option<u64>,
-    /// The core repeats `claim` after this time at the latest. The repeated claim is also the heartbeat of the waiter.
+    /// The core repeats `claim` after this time at the latest. The repeated claim is also the heartbeat of
+    /// the waiter.
     pub again_in: Duration,
     /// Data for `wait`.
     pub mark: Mark,
-    /// The reason for which the server grants no locks until `again_in` has passed, if it restarted and may have
-    /// forgotten locks.
+    /// The reason for which the server grants no locks until `again_in` has passed, if it restarted and may
+    /// have forgotten locks.
     pub quarantine: Option<Arc<str>>,
 }
 
@@ -224,7 +228,8 @@ impl Busy {
     }
 }
 
-/// Opaque bytes that an engine passes from `claim` to `wait`: the claim just ahead, the connection that it was read on.
+/// Opaque bytes that an engine passes from `claim` to `wait`: the claim just ahead, the connection that it
+/// was read on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mark(pub Vec<u8>);
 
@@ -253,8 +258,8 @@ pub enum Released {
     Freed,
     /// The claim was not found.
     NotHeld,
-    /// Only the record of a revocation of this claim was found, and was removed. An engine that keeps this record for
-    /// the claim's next renewal may return `NotHeld`.
+    /// Only the record of a revocation of this claim was found, and was removed. An engine that keeps this
+    /// record for the claim's next renewal may return `NotHeld`.
     Revoked,
 }
 
@@ -310,7 +315,8 @@ pub struct ClaimState {
     pub note: Note,
     /// The time of the grant, or for a waiter of its arrival, on the server's wall clock.
     pub since: Option<SystemTime>,
-    /// The rest of the lease; `None` for a waiter, a claim bound to its session, or a foreign holder without an expiry.
+    /// The rest of the lease; `None` for a waiter, a claim bound to its session, or a foreign holder without
+    /// an expiry.
     pub expires_in: Option<Duration>,
     /// The type and length of a holder that another program wrote.
     pub foreign: Option<Box<Foreign>>,
@@ -343,11 +349,11 @@ impl ClaimState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Revoke {
-    /// The holder's next renewal is refused, and the lock is free when the lease ends. The holder learns of it in
-    /// time. A holder written by another program is left alone.
+    /// The holder's next renewal is refused, and the lock is free when the lease ends. The holder learns of
+    /// it in time. A holder written by another program is left alone.
     AtLeaseEnd,
-    /// The lock is free at once, and the holder learns of it at its next renewal. Refused for a holder written by
-    /// another program.
+    /// The lock is free at once, and the holder learns of it at its next renewal. Refused for a holder
+    /// written by another program.
     Now,
     /// As [`Revoke::Now`], also for a holder written by another program.
     NowAlsoForeign,

@@ -1,7 +1,7 @@
 //! Engine URLs: `scheme://user:password@host,host/path?key=value`. Passwords are never printed.
 //!
-//! The parser is hand-written because a URL may list several servers (`etcd://h1:2379,h2:2379`), which generic URL
-//! parsers reject.
+//! The parser is hand-written because a URL may list several servers (`etcd://h1:2379,h2:2379`), which
+//! generic URL parsers reject.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -64,8 +64,8 @@ impl EngineUrl {
         Err(Error::new(ErrorKind::Invalid, format!("{scheme}: unknown URL option {key:?}; {hint}")))
     }
 
-    /// The URL of one of several hosts, counted from 1. The options `own` belong to this URL, `KEY.2=VALUE` to the
-    /// second host only, and all others to each host.
+    /// The URL of one of several hosts, counted from 1. The options `own` belong to this URL, `KEY.2=VALUE`
+    /// to the second host only, and all others to each host.
     #[cfg(feature = "redis")]
     pub(crate) fn of_host(&self, number: usize, scheme: &str, host: &str, own: &[&str]) -> Self {
         let mut options = BTreeMap::new();

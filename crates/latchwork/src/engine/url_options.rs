@@ -87,8 +87,8 @@ pub(crate) fn session_ttl(url: &EngineUrl) -> Result<Duration> {
     }
 }
 
-/// The option `table=`, the prefix of table names. It becomes part of statements, so it must not contain characters
-/// with a meaning in SQL.
+/// The option `table=`, the prefix of table names. It becomes part of statements, so it must not contain
+/// characters with a meaning in SQL.
 pub(crate) fn table(url: &EngineUrl, usual: &str) -> Result<String> {
     /// Leaves room for `_claim` on every database.
     const LONGEST: usize = 50;

@@ -2,9 +2,9 @@
 
 use crate::engine::Mode;
 
-/// The present holders of a lock, by mode. Use: walk the claims in queue order; count every holder and every waiter
-/// that fits, and stop at the first waiter that does not. No claim overtakes another, so holders always stand before
-/// waiters.
+/// The present holders of a lock, by mode. Use: walk the claims in queue order; count every holder and every
+/// waiter that fits, and stop at the first waiter that does not. No claim overtakes another, so holders
+/// always stand before waiters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Admission {
     alone: u32,

@@ -38,8 +38,8 @@ impl CellSubscriptions {
         lock_ignoring_poison(&self.channels).values().for_each(|channel| channel.bell.notify_waiters());
     }
 
-    /// Waits for the next message on `channel`. Returns at once if `has_changed` finds a change after `subscribe` is
-    /// done. The last watcher of a channel runs `unsubscribe`.
+    /// Waits for the next message on `channel`. Returns at once if `has_changed` finds a change after
+    /// `subscribe` is done. The last watcher of a channel runs `unsubscribe`.
     pub(super) async fn wait_for_message<E: Future<Output = ()> + Send + 'static>(
         self: &Arc<Self>,
         channel: &str,

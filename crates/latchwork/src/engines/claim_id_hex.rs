@@ -35,7 +35,8 @@ pub(super) fn parse_id(digits: &[u8]) -> Option<ClaimId> {
     Some(ClaimId::from_bytes(bytes))
 }
 
-/// An id for the value of a client of another kind, by which an operator can name it. Equal values have equal ids.
+/// An id for the value of a client of another kind, by which an operator can name it. Equal values have equal
+/// ids.
 pub(super) fn foreign_id(value: &[u8]) -> ClaimId {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let half = |salt: u8| {

@@ -36,9 +36,9 @@ pub mod sqlite;
 #[cfg(feature = "zookeeper")]
 pub mod zookeeper;
 
-/// Re-exports the main type of each engine, and lists the engines for the registry. In each row: the feature, the
-/// module, the type, and for each way to connect its URL schemes, how to make a client of a URL, and the guarantees of
-/// each way to lock.
+/// Re-exports the main type of each engine, and lists the engines for the registry. In each row: the feature,
+/// the module, the type, and for each way to connect its URL schemes, how to make a client of a URL, and the
+/// guarantees of each way to lock.
 macro_rules! engines {
     ($($feature:literal $module:ident::$engine:ident {
         $($($scheme:literal)|+ ($url:ident) => $client:expr, promises $($promises:expr),+;)+

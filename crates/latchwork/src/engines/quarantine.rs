@@ -19,8 +19,8 @@ pub(super) enum QuarantinePolicy {
 }
 
 impl QuarantinePolicy {
-    /// The options `quarantine=` and `max-ttl=`. A longest ttl is needed, because an unlimited lease cannot be waited
-    /// out.
+    /// The options `quarantine=` and `max-ttl=`. A longest ttl is needed, because an unlimited lease cannot
+    /// be waited out.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the option and its values.
@@ -42,8 +42,8 @@ pub(super) struct RestartTracker {
 }
 
 impl RestartTracker {
-    /// Records a connection to the server, whose process `run_id` has run for at least `uptime`. `forgets`: whether the
-    /// locks of an earlier run are lost.
+    /// Records a connection to the server, whose process `run_id` has run for at least `uptime`. `forgets`:
+    /// whether the locks of an earlier run are lost.
     pub(super) fn record_run(
         &mut self,
         run_id: &str,

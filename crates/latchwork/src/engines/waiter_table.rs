@@ -38,8 +38,8 @@ struct WaiterSlot {
 
 impl WaiterTable {
     /// Keeps notifications for `id` from now on. Called before the claim is sent, because a notification may
-    /// overtake its reply. Returns whether the claim is only a heartbeat: `id` was in the table before, and no holder is
-    /// silent, so there is nothing else to find out.
+    /// overtake its reply. Returns whether the claim is only a heartbeat: `id` was in the table before, and
+    /// no holder is silent, so there is nothing else to find out.
     pub(in crate::engines) fn expect(&self, id: ClaimId) -> bool {
         match lock_ignoring_poison(&self.claims).entry(id) {
             Entry::Occupied(slot) => slot.get().silent_holders == 0,
@@ -98,7 +98,8 @@ impl WaiterTable {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Asks every waiter to claim again: the connection that delivers notifications is closed, and some may be lost.
+    /// Asks every waiter to claim again: the connection that delivers notifications is closed, and some may
+    /// be lost.
     pub(in crate::engines) fn recheck_all(&self) {
         let wakers: Vec<_> = lock_ignoring_poison(&self.claims)
             .values_mut()

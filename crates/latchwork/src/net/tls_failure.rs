@@ -83,8 +83,8 @@ impl TlsFailure {
         }
     }
 
-    /// The failure if these are the first bytes of a reply to an unencrypted request: a server that expects TLS
-    /// answers with an alert, a record of type 21 and version 3.x.
+    /// The failure if these are the first bytes of a reply to an unencrypted request: a server that expects
+    /// TLS answers with an alert, a record of type 21 and version 3.x.
     pub(crate) fn of_plain_reply(bytes: &[u8]) -> Option<Self> {
         bytes.starts_with(&[21, 3]).then_some(Self::Required)
     }

@@ -28,13 +28,13 @@ impl Client {
     /// Describes a cell. Nothing is sent before it is read or written. A lock of the same name is unrelated.
     ///
     /// # Guarantees
-    /// Of all conditional writes with the same version, at most one sets the cell. Every write has a greater version
-    /// than all earlier ones, also if the cell was deleted in between: an old version never matches again. A value
-    /// stays until it is deleted, for as long as the data of the engine exists.
+    /// Of all conditional writes with the same version, at most one sets the cell. Every write has a greater
+    /// version than all earlier ones, also if the cell was deleted in between: an old version never matches
+    /// again. A value stays until it is deleted, for as long as the data of the engine exists.
     ///
     /// # Errors
-    /// Its methods fail with [`ErrorKind::Unsupported`] where [`Guarantees::cells`](crate::Guarantees::cells) is false,
-    /// and with [`ErrorKind::Invalid`] for a bad name.
+    /// Its methods fail with [`ErrorKind::Unsupported`] where [`Guarantees::cells`](crate::Guarantees::cells)
+    /// is false, and with [`ErrorKind::Invalid`] for a bad name.
     ///
     /// # Examples
     /// ```
@@ -89,8 +89,8 @@ impl Cell {
 
     /// Sets the cell to `value`, and returns its new version.
     ///
-    /// It reads the version and writes with [`Cell::set_if`], and repeats both if another client wrote in between: two
-    /// round trips without contention.
+    /// It reads the version and writes with [`Cell::set_if`], and repeats both if another client wrote in
+    /// between: two round trips without contention.
     ///
     /// # Guarantees
     /// The new version is greater than all earlier ones.
@@ -99,9 +99,9 @@ impl Cell {
     /// As [`Cell::set_if`].
     ///
     /// # Errors
-    /// As [`Cell::update`]. A write whose reply is missing is not repeated, because the repetition could undo a
-    /// later write of another client. It is an error with [`Effect::Unknown`](crate::Effect::Unknown); the caller
-    /// may call this again.
+    /// As [`Cell::update`]. A write whose reply is missing is not repeated, because the repetition could undo
+    /// a later write of another client. It is an error with [`Effect::Unknown`](crate::Effect::Unknown); the
+    /// caller may call this again.
     ///
     /// # Examples
     /// ```
@@ -145,8 +145,8 @@ impl Cell {
         Ok(self.replace(|_| None).await?.old.is_set())
     }
 
-    /// Sets the cell to `value` if its version is still `seen`, which is [`Version::ABSENT`] for a cell that is not
-    /// set.
+    /// Sets the cell to `value` if its version is still `seen`, which is [`Version::ABSENT`] for a cell that
+    /// is not set.
     ///
     /// # Guarantees
     /// Of all conditional writes with the same `seen`, at most one is done.
@@ -155,8 +155,9 @@ impl Cell {
     /// When it is dropped before it returns, the cell may or may not have been set: read it again.
     ///
     /// # Errors
-    /// The errors of [`Client::cell`], [`ErrorKind::Invalid`] for more than [`Cell::MAX_BYTES`], and the errors of the
-    /// engine. After an error with [`Effect::Unknown`](crate::Effect::Unknown), the cell may or may not have been set.
+    /// The errors of [`Client::cell`], [`ErrorKind::Invalid`] for more than [`Cell::MAX_BYTES`], and the
+    /// errors of the engine. After an error with [`Effect::Unknown`](crate::Effect::Unknown), the cell may or
+    /// may not have been set.
     ///
     /// # Examples
     /// ```
@@ -202,8 +203,8 @@ impl Cell {
         self.write_if(seen, None).await
     }
 
-    /// Replaces the value with the result of `change`, which gets the present value (`None`: not set). It is repeated
-    /// if another client wrote in between.
+    /// Replaces the value with the result of `change`, which gets the present value (`None`: not set). It is
+    /// repeated if another client wrote in between.
     ///
     /// # Guarantees
     /// The new value was computed from exactly the value that it replaces.
@@ -212,8 +213,8 @@ impl Cell {
     /// As [`Cell::set_if`].
     ///
     /// # Errors
-    /// As [`Cell::set_if`], and [`ErrorKind::TimedOut`] if other clients wrote first for 30 s. A write whose reply is
-    /// missing is not repeated, because it could be done twice. It is an error with
+    /// As [`Cell::set_if`], and [`ErrorKind::TimedOut`] if other clients wrote first for 30 s. A write whose
+    /// reply is missing is not repeated, because it could be done twice. It is an error with
     /// [`Effect::Unknown`](crate::Effect::Unknown).
     ///
     /// # Examples
@@ -250,8 +251,8 @@ impl Cell {
         CellWatch::new(self.clone())
     }
 
-    /// Replaces the value with the result of `change`, or deletes it; repeated if another client wrote in between.
-    /// Nothing is written if the cell is not set and stays so.
+    /// Replaces the value with the result of `change`, or deletes it; repeated if another client wrote in
+    /// between. Nothing is written if the cell is not set and stays so.
     async fn replace(&self, mut change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<Replaced> {
         let limit = self.core.clock.now().after(defaults::UPDATE_LIMIT);
         let mut longest = defaults::UPDATE_FIRST_PAUSE;
@@ -288,7 +289,8 @@ impl Cell {
         self.core.answer(write, self.core.clock.now()).await.map_err(|error| self.about(error))
     }
 
-    /// The cell of an election: the value that the holder of the lock publishes, if the engine stores that with claims.
+    /// The cell of an election: the value that the holder of the lock publishes, if the engine stores that
+    /// with claims.
     pub(super) fn of_leaders(mut self) -> Self {
         self.subject = Subject::Election;
         self.is_of_leaders = self.core.engine.cells().is_some_and(|cells| cells.has_leaders());

@@ -25,8 +25,8 @@ impl CellWatch {
         &self.cell
     }
 
-    /// The state of the cell. The first call returns at once, every later call after a change. A cell that is not
-    /// set, or that was deleted, has a state as well: see [`CellState::is_set`].
+    /// The state of the cell. The first call returns at once, every later call after a change. A cell that is
+    /// not set, or that was deleted, has a state as well: see [`CellState::is_set`].
     ///
     /// # Guarantees
     /// The latest state is always returned. States that were replaced in between may be skipped.
@@ -36,8 +36,8 @@ impl CellWatch {
     /// May be dropped at any time. The next call continues.
     ///
     /// # Errors
-    /// The errors of [`Client::cell`](crate::Client::cell) and of the engine. During an outage it retries for 30 s.
-    /// After an error it may be called again, and misses no change.
+    /// The errors of [`Client::cell`](crate::Client::cell) and of the engine. During an outage it retries for
+    /// 30 s. After an error it may be called again, and misses no change.
     ///
     /// # Examples
     /// ```

@@ -20,8 +20,8 @@ pub struct Election {
 /// A present or former leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leader {
-    /// Greater than the terms of all earlier leaders. Send it with every request that must not come from a former
-    /// leader.
+    /// Greater than the terms of all earlier leaders. Send it with every request that must not come from a
+    /// former leader.
     pub term: u64,
     /// The value that it campaigned with: an address, a name.
     pub value: Vec<u8>,
@@ -30,16 +30,18 @@ pub struct Leader {
 impl Client {
     /// Describes an election. Nothing is sent before it is used.
     ///
-    /// It uses the lock and the cell of this name: the holder of the lock leads, and publishes its value in the cell.
-    /// On etcd the value is in the lock's own key, as with `etcdctl elect`: both take part in one election.
+    /// It uses the lock and the cell of this name: the holder of the lock leads, and publishes its value in
+    /// the cell. On etcd the value is in the lock's own key, as with `etcdctl elect`: both take part in one
+    /// election.
     ///
     /// # Guarantees
-    /// Two leaders are never both certain, and terms only rise: the term is the lock's token. A standby takes over as
-    /// soon as a waiting lock would ([`Guarantees::dead_holder`](crate::Guarantees::dead_holder)). A former leader
-    /// that was paused may act until it checks: the resource must refuse lower terms.
+    /// Two leaders are never both certain, and terms only rise: the term is the lock's token. A standby takes
+    /// over as soon as a waiting lock would ([`Guarantees::dead_holder`](crate::Guarantees::dead_holder)). A
+    /// former leader that was paused may act until it checks: the resource must refuse lower terms.
     ///
     /// # Errors
-    /// Its methods fail with [`ErrorKind::Unsupported`] where [`Guarantees::cells`](crate::Guarantees::cells) is false.
+    /// Its methods fail with [`ErrorKind::Unsupported`] where [`Guarantees::cells`](crate::Guarantees::cells)
+    /// is false.
     ///
     /// # Examples
     /// ```
@@ -55,7 +57,8 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub fn election(&self, name: impl AsRef<str>) -> Election {
-        // Never passed between tasks: every term has a token of the engine, by which `leader` identifies the holder.
+        // Never passed between tasks: every term has a token of the engine, by which `leader` identifies the
+        // holder.
         let inner = self.lock(name.as_ref()).local_handoff(false);
         Election { inner, cell: self.cell(name).of_leaders(), client: self.clone() }
     }
@@ -75,12 +78,12 @@ impl Election {
     /// As [`Client::election`].
     ///
     /// # Cancel safety
-    /// When it is dropped, the candidate does not lead: the claim leaves the queue, or the lock is released in the
-    /// background.
+    /// When it is dropped, the candidate does not lead: the claim leaves the queue, or the lock is released
+    /// in the background.
     ///
     /// # Errors
-    /// The errors of [`Lock::acquire`] and of [`Cell::set_if`], and [`ErrorKind::Lost`] if another candidate was
-    /// elected before the value was published. This one does not lead then.
+    /// The errors of [`Lock::acquire`] and of [`Cell::set_if`], and [`ErrorKind::Lost`] if another candidate
+    /// was elected before the value was published. This one does not lead then.
     ///
     /// # Examples
     /// As [`Client::election`].
@@ -157,7 +160,8 @@ impl Election {
         Leader::of(&self.cell, self.cell.get().await?)
     }
 
-    /// Publishes the leader in the cell. Never overwrites a later leader, because this one may have been paused.
+    /// Publishes the leader in the cell. Never overwrites a later leader, because this one may have been
+    /// paused.
     async fn announce(&self, guard: &Guard, value: &[u8]) -> Result<u64> {
         let term = guard.token()?.get();
         let text = [format!("{term}\n").as_bytes(), value].concat();

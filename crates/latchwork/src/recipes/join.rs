@@ -10,7 +10,8 @@ fn boxed<'a, T>(futures: impl IntoIterator<Item = impl Future<Output = T> + Send
     futures.into_iter().map(|future| Box::pin(future) as Each<'a, T>).collect()
 }
 
-/// The index and the output of the first future that is done. The others are dropped. Pending for ever without futures.
+/// The index and the output of the first future that is done. The others are dropped. Pending for ever
+/// without futures.
 pub(super) async fn select_all<'a, T>(
     futures: impl IntoIterator<Item = impl Future<Output = T> + Send + 'a>,
 ) -> (usize, T) {

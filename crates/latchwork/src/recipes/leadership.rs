@@ -2,7 +2,8 @@
 
 use crate::{Error, Guard, Held, Loss, Result};
 
-/// A leadership, until it is resigned, dropped or lost. Returned by [`Election::campaign`](crate::Election::campaign).
+/// A leadership, until it is resigned, dropped or lost. Returned by
+/// [`Election::campaign`](crate::Election::campaign).
 #[derive(Debug)]
 #[must_use = "a leader that is dropped resigns"]
 pub struct Leadership {
@@ -15,8 +16,8 @@ impl Leadership {
         Self { guard: guard.of_election(), term }
     }
 
-    /// The number of this term: greater than the terms of all earlier leaders. Send it with every request that must not
-    /// come from a former leader.
+    /// The number of this term: greater than the terms of all earlier leaders. Send it with every request
+    /// that must not come from a former leader.
     pub fn term(&self) -> u64 {
         self.term
     }

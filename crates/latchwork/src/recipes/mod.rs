@@ -1,7 +1,7 @@
 //! Recipes: abstractions on top of locks and cells, written once for all engines.
 //!
-//! [`Guarantees`](crate::Guarantees) tells which recipes an engine supports. For others, the call fails before anything
-//! is sent.
+//! [`Guarantees`](crate::Guarantees) tells which recipes an engine supports. For others, the call fails
+//! before anything is sent.
 
 mod cell;
 mod cell_watch;

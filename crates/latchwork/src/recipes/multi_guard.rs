@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::join::{join_all, select_all};
 use crate::{ErrorKind, Guard, Held, LockName, Loss, Result, Token};
 
-/// Several held locks, as one guard. It is lost when any of them is. Returned by [`MultiLock`](crate::MultiLock).
-/// Derefs to [`MultiHeld`], which describes the locks.
+/// Several held locks, as one guard. It is lost when any of them is. Returned by
+/// [`MultiLock`](crate::MultiLock). Derefs to [`MultiHeld`], which describes the locks.
 #[must_use = "dropping a guard releases its locks"]
 #[derive(Debug)]
 pub struct MultiGuard {
@@ -76,8 +76,8 @@ impl MultiHeld {
     /// The fencing token of one of them.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a name that is not among them, [`ErrorKind::Unsupported`] on an engine without
-    /// tokens.
+    /// [`ErrorKind::Invalid`] for a name that is not among them, [`ErrorKind::Unsupported`] on an engine
+    /// without tokens.
     pub fn token(&self, name: impl AsRef<str>) -> Result<Token> {
         let name = LockName::new(name)?;
         match self.0.iter().find(|held| *held.name() == name) {

@@ -19,8 +19,8 @@ pub struct MultiLock {
 impl Client {
     /// Describes several locks that are acquired together. Nothing is sent before they are acquired.
     ///
-    /// They are acquired in the order of their names, each name once, so that two calls never deadlock. A program that
-    /// also acquires single locks while it holds these should keep to that order.
+    /// They are acquired in the order of their names, each name once, so that two calls never deadlock. A
+    /// program that also acquires single locks while it holds these should keep to that order.
     pub fn multi_lock(&self, names: impl IntoIterator<Item = impl AsRef<str>>) -> MultiLock {
         let mut names: Vec<_> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
         names.sort();
@@ -81,8 +81,8 @@ impl MultiLock {
     /// As [`Lock::acquire`], for each.
     ///
     /// # Errors
-    /// As [`Lock::acquire`], about the first lock that failed; and [`ErrorKind::Lost`] if one was lost during the
-    /// wait for the next.
+    /// As [`Lock::acquire`], about the first lock that failed; and [`ErrorKind::Lost`] if one was lost during
+    /// the wait for the next.
     ///
     /// # Examples
     /// ```

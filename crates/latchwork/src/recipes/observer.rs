@@ -15,18 +15,19 @@ impl Observer {
         Self { states, term: None }
     }
 
-    /// The latest leader that has published its value. The first call returns at once if there ever was one (on etcd,
-    /// if one leads now), and every later call when there is another.
+    /// The latest leader that has published its value. The first call returns at once if there ever was one
+    /// (on etcd, if one leads now), and every later call when there is another.
     ///
     /// # Guarantees
-    /// Terms only rise. The present leader is not missed; one that was replaced meanwhile may be. The end of a
-    /// leadership is reported only by the next leader: see [`Election::leader`](crate::Election::leader).
+    /// Terms only rise. The present leader is not missed; one that was replaced meanwhile may be. The end of
+    /// a leadership is reported only by the next leader: see [`Election::leader`](crate::Election::leader).
     ///
     /// # Cancel safety
     /// May be dropped at any time. The next call continues.
     ///
     /// # Errors
-    /// As [`CellWatch::next`], and [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt) if another program set the cell.
+    /// As [`CellWatch::next`], and [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt) if another program set
+    /// the cell.
     ///
     /// # Examples
     /// As [`Election::observe`](crate::Election::observe).

@@ -6,12 +6,12 @@ use crate::clock::Clock;
 use crate::core::defaults;
 use crate::{Error, ErrorKind, Result};
 
-/// Repeats `attempt` until it succeeds, with a random pause between attempts: optimistic locking on a table of the
-/// application with a version column.
+/// Repeats `attempt` until it succeeds, with a random pause between attempts: optimistic locking on a table
+/// of the application with a version column.
 ///
-/// An attempt reads value and version, and then runs `UPDATE ... SET ..., version = version + 1 WHERE id = ? AND
-/// version = ?`. It returns `Some` if that changed a row. If it changed none, another client wrote first: the attempt
-/// returns `None`, and is repeated.
+/// An attempt reads value and version, and then runs `UPDATE ... SET ..., version = version + 1 WHERE id = ?
+/// AND version = ?`. It returns `Some` if that changed a row. If it changed none, another client wrote first:
+/// the attempt returns `None`, and is repeated.
 ///
 /// # Guarantees
 /// Sound on every database, which decides in one statement, without a lock and without a long transaction.
@@ -20,8 +20,8 @@ use crate::{Error, ErrorKind, Result};
 /// That of the attempt.
 ///
 /// # Errors
-/// The error of an attempt, and [`ErrorKind::TimedOut`], converted, if other clients wrote first until `limit` had
-/// passed.
+/// The error of an attempt, and [`ErrorKind::TimedOut`], converted, if other clients wrote first until
+/// `limit` had passed.
 ///
 /// # Examples
 /// ```

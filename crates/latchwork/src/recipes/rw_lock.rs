@@ -11,22 +11,24 @@ pub struct RwLock {
 }
 
 impl Client {
-    /// Describes a lock that many readers or one writer may hold. Nothing is sent before a side of it is acquired.
+    /// Describes a lock that many readers or one writer may hold. Nothing is sent before a side of it is
+    /// acquired.
     ///
     /// It is the same lock as [`Client::lock`] of this name, which excludes both sides.
     ///
     /// # Guarantees
-    /// No writer holds beside a reader or another writer. Clients are served in the order of their arrival: a waiting
-    /// writer blocks the readers behind it, and readers between two writers are admitted together.
+    /// No writer holds beside a reader or another writer. Clients are served in the order of their arrival: a
+    /// waiting writer blocks the readers behind it, and readers between two writers are admitted together.
     ///
-    /// Readers of one client share one claim, with one token. Readers that arrive within [`pass_for`](Lock::pass_for)
-    /// of its grant join it, unless a task of this client waits to write. After that it accepts no more readers, so
-    /// that a writer of another client waits for at most one reader's hold and `pass_for`. The next reader waits
-    /// until the shared claim is released, for at most `pass_for`, and then sends the next claim.
+    /// Readers of one client share one claim, with one token. Readers that arrive within
+    /// [`pass_for`](Lock::pass_for) of its grant join it, unless a task of this client waits to write. After
+    /// that it accepts no more readers, so that a writer of another client waits for at most one reader's
+    /// hold and `pass_for`. The next reader waits until the shared claim is released, for at most `pass_for`,
+    /// and then sends the next claim.
     ///
-    /// A guard cannot change sides. Two readers that both wait to become the writer would deadlock, and no engine can
-    /// turn a writer into a reader in one step, without a gap for another writer. Release the guard and acquire the
-    /// other side: the token tells whether another writer held the lock in between.
+    /// A guard cannot change sides. Two readers that both wait to become the writer would deadlock, and no
+    /// engine can turn a writer into a reader in one step, without a gap for another writer. Release the
+    /// guard and acquire the other side: the token tells whether another writer held the lock in between.
     ///
     /// # Errors
     /// `acquire` of a side fails with [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where

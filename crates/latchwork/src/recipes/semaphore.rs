@@ -4,18 +4,19 @@ use crate::engine::Mode;
 use crate::{Client, Error, ErrorKind, Lock};
 
 impl Client {
-    /// Describes one of `permits` permits: a lock that this many guards may hold at once, over all clients. Nothing is
-    /// sent before it is acquired.
+    /// Describes one of `permits` permits: a lock that this many guards may hold at once, over all clients.
+    /// Nothing is sent before it is acquired.
     ///
     /// # Guarantees
-    /// At most `permits` guards report a certain hold. Each permit has a lease of its own: the death of a holder
-    /// frees its permit, and no other. Clients are served in the order of their arrival. Tokens rise from grant to
-    /// grant, but several are held at once: a token orders the grants, and does not identify a single writer.
+    /// At most `permits` guards report a certain hold. Each permit has a lease of its own: the death of a
+    /// holder frees its permit, and no other. Clients are served in the order of their arrival. Tokens rise
+    /// from grant to grant, but several are held at once: a token orders the grants, and does not identify a
+    /// single writer.
     ///
     /// # Errors
-    /// `acquire` fails with [`ErrorKind::Invalid`] for zero permits, and for another number than that of the present
-    /// holders and waiters; with [`ErrorKind::Unsupported`] where [`Guarantees::permits`](crate::Guarantees::permits)
-    /// is false.
+    /// `acquire` fails with [`ErrorKind::Invalid`] for zero permits, and for another number than that of the
+    /// present holders and waiters; with [`ErrorKind::Unsupported`] where
+    /// [`Guarantees::permits`](crate::Guarantees::permits) is false.
     ///
     /// # Examples
     /// ```

@@ -15,8 +15,9 @@ pub struct StripedLock {
 }
 
 impl Client {
-    /// Describes a lock that is split into `segments`, numbered from 0: the ordinary locks `name/0`, `name/1`, and so
-    /// on. All clients must name the same number. Nothing is sent before a segment is acquired.
+    /// Describes a lock that is split into `segments`, numbered from 0: the ordinary locks `name/0`,
+    /// `name/1`, and so on. All clients must name the same number. Nothing is sent before a segment is
+    /// acquired.
     ///
     /// # Errors
     /// `acquire` fails with [`ErrorKind::Invalid`] for zero segments.
@@ -48,8 +49,8 @@ impl Client {
 impl StripedLock {
     forward_options! { all, }
 
-    /// The number of the segment of a key: the 64-bit FNV-1a hash of its bytes, modulo the number of segments. It is
-    /// the same in every version and on every machine.
+    /// The number of the segment of a key: the 64-bit FNV-1a hash of its bytes, modulo the number of
+    /// segments. It is the same in every version and on every machine.
     pub fn segment_of(&self, key: impl AsRef<[u8]>) -> u32 {
         const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
         const PRIME: u64 = 0x0000_0100_0000_01b3;
@@ -82,8 +83,8 @@ pub struct AnySegment {
 }
 
 impl AnySegment {
-    /// Acquires a free segment, if there is one, and returns its number and its guard. The segments are tried one after
-    /// the other, starting with a random one.
+    /// Acquires a free segment, if there is one, and returns its number and its guard. The segments are tried
+    /// one after the other, starting with a random one.
     ///
     /// # Guarantees
     /// As [`Lock::try_acquire`], for each segment.
@@ -123,8 +124,8 @@ impl AnySegment {
     /// Never waits behind a busy segment while another is free.
     ///
     /// # Cancel safety
-    /// As [`Lock::acquire`]. The claims on the other segments are withdrawn in the same way: a grant that arrives after
-    /// that is released in the background.
+    /// As [`Lock::acquire`]. The claims on the other segments are withdrawn in the same way: a grant that
+    /// arrives after that is released in the background.
     ///
     /// # Errors
     /// As [`Lock::acquire`].
@@ -148,8 +149,8 @@ impl AnySegment {
         Ok((number as u32, guard?))
     }
 
-    /// Runs `work` with the number of a segment while that segment is held. The work is dropped when the segment is
-    /// lost.
+    /// Runs `work` with the number of a segment while that segment is held. The work is dropped when the
+    /// segment is lost.
     ///
     /// # Guarantees
     /// As [`Lock::run`].

@@ -1,7 +1,8 @@
-//! Redlock as in the engine: three masters, two clients, and messages that arrive late, in any order, or never.
+//! Redlock as in the engine: three masters, two clients, and messages that arrive late, in any order, or
+//! never.
 //!
-//! The engine's own files decide on the replies of the masters. [`master`] is a second implementation of the masters'
-//! scripts; tests compare it with the real scripts on a real server.
+//! The engine's own files decide on the replies of the masters. [`master`] is a second implementation of the
+//! masters' scripts; tests compare it with the real scripts on a real server.
 
 pub mod master;
 mod state;

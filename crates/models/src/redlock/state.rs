@@ -35,7 +35,8 @@ pub(super) struct MasterState {
 pub(super) struct Channel {
     /// Requests that may still arrive, in any order.
     pub(super) sent: Vec<Sent>,
-    /// The master's reply in the client's current round. When the client decides, it has received the reply or not.
+    /// The master's reply in the client's current round. When the client decides, it has received the reply
+    /// or not.
     pub(super) answer: Option<Answer>,
 }
 
@@ -126,8 +127,8 @@ impl State {
         self.clients.iter().filter(certain).count()
     }
 
-    /// The canonical state of all states that do not differ in effect: without late requests that change nothing, and
-    /// with masters and clients in a fixed order.
+    /// The canonical state of all states that do not differ in effect: without late requests that change
+    /// nothing, and with masters and clients in a fixed order.
     pub(super) fn canonical(mut self) -> Self {
         for master_state in &mut self.masters {
             for (client, channel) in master_state.channels.iter_mut().enumerate() {

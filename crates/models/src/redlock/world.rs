@@ -16,14 +16,14 @@ use super::votes::{VoteResult, Votes};
 pub enum Fault {
     /// Only late and lost messages.
     Nothing,
-    /// A master restarts without its data. With `quarantine` it has no vote until every lease that it granted has
-    /// ended.
+    /// A master restarts without its data. With `quarantine` it has no vote until every lease that it granted
+    /// has ended.
     Restart {
         /// The engine's option.
         quarantine: bool,
     },
-    /// The clock of a master jumps: its key expires at once, and from then on it rejects every proposal as too far
-    /// ahead.
+    /// The clock of a master jumps: its key expires at once, and from then on it rejects every proposal as
+    /// too far ahead.
     ClockJump,
 }
 

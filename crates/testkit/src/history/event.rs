@@ -24,8 +24,8 @@ pub struct Event {
 
 /// The kind of event.
 ///
-/// The record is kept so that a hold's interval is never longer than the truth: an acquire is recorded after it
-/// returned, a release before it is called, a kill before the signal is sent.
+/// The record is kept so that a hold's interval is never longer than the truth: an acquire is recorded after
+/// it returned, a release before it is called, a kill before the signal is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A process began to record.

@@ -1,7 +1,8 @@
 //! An event as a line of text, for people and for other processes.
 //!
-//! `12.000345678 4711.1 #17 orders/42 acquired token=4352 until=42.000345678`: seconds on the history's clock, process
-//! and client, attempt, lock, and what happened. In a lock's name, space and `%` are written as `%20` and `%25`.
+//! `12.000345678 4711.1 #17 orders/42 acquired token=4352 until=42.000345678`: seconds on the history's
+//! clock, process and client, attempt, lock, and what happened. In a lock's name, space and `%` are written
+//! as `%20` and `%25`.
 
 use std::fmt;
 use std::str::{FromStr, Split};

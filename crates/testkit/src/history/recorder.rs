@@ -91,7 +91,8 @@ impl Recorder {
             }
             Sink::File(file) => {
                 let mut line = String::with_capacity(128);
-                // The line break comes first, so that a line cut short by a kill does not swallow the next one.
+                // The line break comes first, so that a line cut short by a kill does not swallow the next
+                // one.
                 write!(line, "\n{}{END_OF_LINE}", event()).expect("a string takes everything");
                 let written = (&*file).write(line.as_bytes()).expect("the history takes a line");
                 assert_eq!(written, line.len(), "the history takes whole lines");

@@ -47,7 +47,7 @@ pub async fn survives_a_restart(harness: &FaultHarness, clients: &[RecordedClien
 }
 
 /// A cluster with a fault harness around it.
-#[allow(async_fn_in_trait)]
+#[allow(async_fn_in_trait, reason = "its futures are awaited by the test itself, and need not be Send")]
 pub trait ClusterHarness: Deref<Target = FaultHarness> {
     /// Waits until all members serve clients again.
     fn until_healthy(&self);

@@ -68,7 +68,8 @@ impl Pgbouncer {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// Waits until it has opened all its server connections. It opens them one by one after its first client came.
+    /// Waits until it has opened all its server connections. It opens them one by one after its first client
+    /// came.
     ///
     /// # Panics
     /// If that takes too long.

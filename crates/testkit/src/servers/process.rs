@@ -99,8 +99,8 @@ fn bound_to_parent(command: &Command) -> Command {
     bound
 }
 
-/// Starts a process from a thread that ends with this process only. The threads of tests end earlier, and servers
-/// are shared by several tests.
+/// Starts a process from a thread that ends with this process only. The threads of tests end earlier, and
+/// servers are shared by several tests.
 fn spawn(command: Command) -> io::Result<Child> {
     type Order = (Command, mpsc::Sender<io::Result<Child>>);
     static SPAWNER: LazyLock<mpsc::Sender<Order>> = LazyLock::new(|| {

@@ -1,7 +1,8 @@
 //! `./test versions`: conformance and faults against servers of other versions than the machine's packages.
 //!
-//! The servers come from other releases of Debian, and are unpacked below `target/`. Packages change with time, so a
-//! change need not pass these tests. The table in `docs/engines/versions.md` shows which version passed on which day.
+//! The servers come from other releases of Debian, and are unpacked below `target/`. Packages change with
+//! time, so a change need not pass these tests. The table in `docs/engines/versions.md` shows which version
+//! passed on which day.
 
 mod servers;
 mod table;
@@ -20,8 +21,8 @@ use servers::{SERVERS, Server};
 /// Names the folder of a server for the tests. `crates/testkit/src/servers/root.rs` is the other side.
 const ROOT_VARIABLE: &str = "TESTKIT_SERVERS_ROOT";
 
-/// Tests the servers whose names start with `name`, and writes the results into the table. With `part` it runs only
-/// these tests, and writes nothing.
+/// Tests the servers whose names start with `name`, and writes the results into the table. With `part` it
+/// runs only these tests, and writes nothing.
 pub(crate) fn run(
     report: &'static Report,
     binaries: &[Binary],

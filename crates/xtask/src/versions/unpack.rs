@@ -1,5 +1,5 @@
-//! Unpacks a package of another Debian release, with all its dependencies, into a folder. The machine's own packages
-//! and package lists are not touched.
+//! Unpacks a package of another Debian release, with all its dependencies, into a folder. The machine's own
+//! packages and package lists are not touched.
 
 use std::fs;
 use std::io::{self, Read};
@@ -11,7 +11,8 @@ const LIBRARIES: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "usr/lib"];
 const LOADER: &str = "usr/lib64/ld-linux-x86-64.so.2";
 const ELF: &[u8] = b"\x7fELF";
 
-/// Returns the version of the package. The programs are patched to run with the libraries of their own release.
+/// Returns the version of the package. The programs are patched to run with the libraries of their own
+/// release.
 pub(super) fn unpack(
     root: &Path,
     release: &str,
@@ -107,7 +108,8 @@ fn archives(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(archives)
 }
 
-/// The version in the name of an archive `PACKAGE_VERSION_ARCHITECTURE.deb`, without Debian's revision and the epoch.
+/// The version in the name of an archive `PACKAGE_VERSION_ARCHITECTURE.deb`, without Debian's revision and
+/// the epoch.
 fn version_of(archive: &Path, package: &str) -> Option<String> {
     let rest = archive.file_name()?.to_str()?.strip_prefix(package)?.strip_prefix('_')?;
     let version = rest.split('_').next()?;

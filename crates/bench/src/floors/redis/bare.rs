@@ -1,5 +1,6 @@
-//! The least that is still a fenced lock: `SET k id NX PX ttl` and `INCR f` in one pipeline, then a script that deletes
-//! the key if its value is still the id. No queue, no wake-up, and the counter is incremented even if the key is taken.
+//! The least that is still a fenced lock: `SET k id NX PX ttl` and `INCR f` in one pipeline, then a script
+//! that deletes the key if its value is still the id. No queue, no wake-up, and the counter is incremented
+//! even if the key is taken.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! A bare hand-over by the server: one element in a list, which `BLPOP` takes and `LPUSH` gives to the client that has
-//! waited longest. There is no lease and no token.
+//! A bare hand-over by the server: one element in a list, which `BLPOP` takes and `LPUSH` gives to the client
+//! that has waited longest. There is no lease and no token.
 
 use redis::Cmd;
 

@@ -1,4 +1,5 @@
-//! The floors of the Redis engine: the same crate, the same kind of connection and the same server, without Latchwork.
+//! The floors of the Redis engine: the same crate, the same kind of connection and the same server, without
+//! Latchwork.
 
 mod bare;
 mod blpop;

@@ -32,7 +32,8 @@ struct SessionConnection {
     numbers: Option<[u32; 2]>,
 }
 
-/// The locks of this process's tasks: on one connection if they only try, on one each if they wait in the server.
+/// The locks of this process's tasks: on one connection if they only try, on one each if they wait in the
+/// server.
 pub(crate) async fn session_locks(job: &WorkerJob) -> Result<Vec<SessionLock>> {
     let waits = job.side == Side::SessionBlocks;
     let mut locks: Vec<SessionLock> = Vec::new();

@@ -1,5 +1,5 @@
-//! The ephemeral node as bytes on a socket of the caller's runtime, without any client. It sends no heartbeats and has
-//! no watches.
+//! The ephemeral node as bytes on a socket of the caller's runtime, without any client. It sends no
+//! heartbeats and has no watches.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

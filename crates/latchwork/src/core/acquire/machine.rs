@@ -1,4 +1,5 @@
-//! One attempt to get a lock, as a pure state machine: each event and its time go in, and the next step comes out.
+//! One attempt to get a lock, as a pure state machine: each event and its time go in, and the next step comes
+//! out.
 //!
 //! No I/O and no clock of its own, so that the test below can walk through every order of events.
 
@@ -24,7 +25,8 @@ pub(super) struct AcquireAttempt {
     floor: Option<u64>,
     /// When the claim must be sent again, as the server requested.
     again_at: Moment,
-    /// The pause after the next failed claim. A part of it depends on `jitter`, or all clients would come back at once.
+    /// The pause after the next failed claim. A part of it depends on `jitter`, or all clients would come
+    /// back at once.
     pause: Duration,
     /// The pause after the next failed `wait`. Claims may be answered while this side cannot listen.
     wait_pause: Duration,
@@ -141,7 +143,8 @@ impl AcquireAttempt {
         }
     }
 
-    /// A claim failed. Sent again with the same id it does no harm (C1), and its answer reports the state of the first.
+    /// A claim failed. Sent again with the same id it does no harm (C1), and its answer reports the state of
+    /// the first.
     fn failed(&mut self, now: Moment, failed: Failed) -> NextStep {
         let first = self.failing_since.is_none();
         let since = *self.failing_since.get_or_insert(now);
@@ -163,8 +166,8 @@ impl AcquireAttempt {
         NextStep::Pause(until)
     }
 
-    /// The lease of the grant was over before the answer came: the engine was paused, or is slow. Sent again, the claim
-    /// gets the same grant with a new lease (C1).
+    /// The lease of the grant was over before the answer came: the engine was paused, or is slow. Sent again,
+    /// the claim gets the same grant with a new lease (C1).
     fn too_late(&mut self, now: Moment) -> NextStep {
         let given_up = self.failing_since.get_or_insert(now).after(defaults::OUTAGE_LIMIT);
         let retry_until = match self.wait {
@@ -188,7 +191,8 @@ impl AcquireAttempt {
     pub(super) fn woken(&mut self, now: Moment, wake: Option<Result<&Wake, Failed>>) -> NextStep {
         let is_timed_out = matches!(self.wait, WaitUntil::Moment(end) if now >= end);
         match wake {
-            // After an outdated or late push the claim is sent again: the server knows whether the grant still stands.
+            // After an outdated or late push the claim is sent again: the server knows whether the grant
+            // still stands.
             Some(Ok(Wake::Granted(grant))) if grant.token.is_none() || grant.token > self.floor => {
                 self.hold(now, grant).unwrap_or(NextStep::Claim)
             }
@@ -230,13 +234,15 @@ mod tests {
         Moment::from_micros(millis * 1_000)
     }
 
-    /// A server of one lock with the worst habits: every answer can come at any time, get lost, or be an old push.
+    /// A server of one lock with the worst habits: every answer can come at any time, get lost, or be an old
+    /// push.
     #[derive(Clone)]
     struct World {
         now: u64,
         attempt: AcquireAttempt,
         step: NextStep,
-        /// Until when the server keeps the lock for this claim; in the queue or holding means something is left behind.
+        /// Until when the server keeps the lock for this claim; in the queue or holding means something is
+        /// left behind.
         held_until: Option<u64>,
         queued: bool,
         sent_at: u64,
@@ -309,15 +315,16 @@ mod tests {
                         w.now += pause;
                         w.step = w.attempt.woken(at(w.now), Some(Err(LOST)));
                     });
-                    // A push from an earlier life of this claim, read late: believed, it would make two holders.
+                    // A push from an earlier life of this claim, read late: believed, it would make two
+                    // holders.
                     next(&|w| {
                         w.now += pause;
                         let grant = Grant { token: Some(7), valid: Valid::For(TTL) };
                         w.step = w.attempt.woken(at(w.now), Some(Ok(&Wake::Granted(grant))));
                         assert!(!matches!(w.step, NextStep::Hold { .. }), "an outdated grant believed");
                     });
-                    // Handed over by the server the moment the wait began, read `pause` later: the server counts at the
-                    // least from the newest claim it answered.
+                    // Handed over by the server the moment the wait began, read `pause` later: the server
+                    // counts at the least from the newest claim it answered.
                     next(&|w| {
                         w.held_until = Some(w.sent_at + TTL.as_millis() as u64);
                         w.now += pause;

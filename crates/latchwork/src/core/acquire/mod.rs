@@ -88,7 +88,8 @@ async fn attempt(report: &mut WaitReport<'_>, terms: &Arc<LockTerms>) -> Result<
             QueueOutcome::Held(held) if held.lease().lease_loss_now().is_none() => {
                 return Ok(AcquireOutcome::Held(held));
             }
-            // Lost on the way, while this task was kept from running: it is released, and the task queues again.
+            // Lost on the way, while this task was kept from running: it is released, and the task queues
+            // again.
             QueueOutcome::Held(_) => {}
             QueueOutcome::Blocked(blocker) => {
                 return Ok(AcquireOutcome::NotHeld { blocker: blocker.into(), left: None });
@@ -123,7 +124,8 @@ async fn drive(
                 let request = send_claim(core, &claim, ticket, now);
                 let answered = match attempt.answer_by() {
                     None => Some(request.await),
-                    // Boxed, like everything that a free lock does not need: this future is allocated for every claim.
+                    // Boxed, like everything that a free lock does not need: this future is allocated for
+                    // every claim.
                     Some(limit) => Box::pin(core.until(limit, request)).await,
                 };
                 let Some((answer, returned)) = answered else {
@@ -195,8 +197,8 @@ async fn drive(
     }
 }
 
-/// Renews a lock that was handed over, because its lease is short until its first renewal. A lock that is to be kept
-/// for a while needs a lease that outlives a crash of its holder. Returns the time of the answer.
+/// Renews a lock that was handed over, because its lease is short until its first renewal. A lock that is to
+/// be kept for a while needs a lease that outlives a crash of its holder. Returns the time of the answer.
 async fn lengthen(core: &Core, claim: &Arc<Claim>, lease: &mut LocalLease) -> Moment {
     let sent = core.clock.now();
     let renewing = core.engine.clone().renew(vec![claim.clone()]);
@@ -206,8 +208,9 @@ async fn lengthen(core: &Core, claim: &Arc<Claim>, lease: &mut LocalLease) -> Mo
     now
 }
 
-/// One `claim`, shielded: if the caller goes away, the request still ends, and the ticket then releases the claim. The
-/// request also ends when the engine never answers; otherwise no task of this client would get the lock again.
+/// One `claim`, shielded: if the caller goes away, the request still ends, and the ticket then releases the
+/// claim. The request also ends when the engine never answers; otherwise no task of this client would get the
+/// lock again.
 fn send_claim(core: &Arc<Core>, claim: &Arc<Claim>, mut ticket: Ticket, now: Moment) -> Shield<ClaimRequest> {
     let request = core.answer(core.engine.clone().claim(claim.clone()), now);
     let was_sent = ticket.sends();

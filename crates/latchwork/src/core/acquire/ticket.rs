@@ -17,8 +17,9 @@ use crate::core::terms::{LockTerms, WaitUntil};
 use crate::core::{Core, defaults};
 use crate::engine::{Boxed, Claim, ClaimId};
 
-/// The right to drive the remote claim of one name. Its drop passes the right, and the claim with its position in the
-/// remote queue, to the next local waiter. Without a waiter, the claim is released and the name is forgotten.
+/// The right to drive the remote claim of one name. Its drop passes the right, and the claim with its
+/// position in the remote queue, to the next local waiter. Without a waiter, the claim is released and the
+/// name is forgotten.
 pub(super) struct Ticket {
     core: Option<Arc<Core>>,
     name: LockName,
@@ -31,7 +32,8 @@ pub(super) struct Ticket {
     readers: Option<Arc<Notify>>,
     /// The claim's entry in the client's queue, once its task had to wait for the server.
     in_flight: Option<Arc<InFlight>>,
-    /// The state of the claim for tasks that do not wait, once its own task is gone and the claim is in flight.
+    /// The state of the claim for tasks that do not wait, once its own task is gone and the claim is in
+    /// flight.
     pending: Option<Arc<PendingRelease>>,
 }
 
@@ -111,8 +113,8 @@ impl Ticket {
         self.in_flight.take().is_none_or(|known| known.finish()).then_some(core)
     }
 
-    /// Lets short readers before this one finish, so that a client has one read claim at a time. The wait for a long
-    /// one ends when its claim could no longer be joined.
+    /// Lets short readers before this one finish, so that a client has one read claim at a time. The wait for
+    /// a long one ends when its claim could no longer be joined.
     pub(super) async fn let_readers_finish(&mut self, terms: &LockTerms, wait: WaitUntil) {
         let (Some(core), Some(readers)) = (self.core.clone(), self.readers.take()) else { return };
         let limit = match wait {
@@ -177,7 +179,8 @@ impl Ticket {
         self.claim = None;
     }
 
-    /// Leaves without the lock. True if nothing is left behind. Otherwise a background task releases the claim.
+    /// Leaves without the lock. True if nothing is left behind. Otherwise a background task releases the
+    /// claim.
     pub(super) async fn withdraw(mut self) -> bool {
         let was_taken_over = self.was_taken_over();
         let Some((unreleased, claim)) = self.pass_on() else { return !was_taken_over };
@@ -185,8 +188,8 @@ impl Ticket {
         release(unreleased, claim).await
     }
 
-    /// Leaves with a claim that was lost. Its id must not be requested again (C12), so the next local waiter draws its
-    /// own.
+    /// Leaves with a claim that was lost. Its id must not be requested again (C12), so the next local waiter
+    /// draws its own.
     pub(super) async fn withdraw_lost(mut self) -> bool {
         let was_taken_over = self.was_taken_over();
         let (Some(core), Some(claim)) = (self.use_up(), self.claim.take()) else { return !was_taken_over };

@@ -75,8 +75,8 @@ fn check_requests(core: &Arc<Core>, name: &LockName) {
     }
 }
 
-/// Another guard on a claim that its owner already holds. If that claim is lost, a wait for it could be a wait of the
-/// task for itself.
+/// Another guard on a claim that its owner already holds. If that claim is lost, a wait for it could be a
+/// wait of the task for itself.
 fn nest(held: HeldClaim) -> Result<QueueOutcome> {
     match held.lease().loss() {
         None => Ok(QueueOutcome::Held(held)),

@@ -11,8 +11,8 @@ use crate::engine::Busy;
 use crate::waiting::{Outage, Quarantine};
 use crate::{Error, LockName, Result, Waiting};
 
-/// Reports the wait of an attempt, and its end, also when it is dropped. It runs in the task that polls the attempt,
-/// and no mutex is locked meanwhile.
+/// Reports the wait of an attempt, and its end, also when it is dropped. It runs in the task that polls the
+/// attempt, and no mutex is locked meanwhile.
 pub(super) struct WaitReport<'a> {
     pub(super) core: &'a Arc<Core>,
     pub(super) name: &'a LockName,
@@ -57,8 +57,8 @@ impl<'a> WaitReport<'a> {
         });
     }
 
-    /// The engine answered, and the attempt waits. `before` is its former answer, and `was_failing` whether a request
-    /// failed since then.
+    /// The engine answered, and the attempt waits. `before` is its former answer, and `was_failing` whether a
+    /// request failed since then.
     pub(super) fn busy(&mut self, terms: &LockTerms, busy: &Busy, before: Option<&Busy>, was_failing: bool) {
         if was_failing {
             self.core.telemetry.outage_over(self.name);

@@ -1,8 +1,8 @@
 //! The deadlines of requests, watched on the client's own thread.
 //!
-//! Most requests are answered long before their limit, and a timer of the runtime for each would cost more than all
-//! other work around it. Here a request only leaves its waker, and the watch checks the wakers about once per request
-//! limit.
+//! Most requests are answered long before their limit, and a timer of the runtime for each would cost more
+//! than all other work around it. Here a request only leaves its waker, and the watch checks the wakers about
+//! once per request limit.
 
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
@@ -35,8 +35,8 @@ struct DeadlineEntry {
 }
 
 impl RequestDeadlines {
-    /// Has `waker` woken at `limit`. `None` if no watch runs: before the client has its thread, or if it cannot have
-    /// one.
+    /// Has `waker` woken at `limit`. `None` if no watch runs: before the client has its thread, or if it
+    /// cannot have one.
     pub(crate) fn insert(&self, limit: Moment, waker: &Waker) -> Option<usize> {
         let mut table = lock_ignoring_poison(&self.table);
         let wakes_at = table.wakes_at?;

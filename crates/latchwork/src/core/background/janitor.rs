@@ -8,8 +8,9 @@ use crate::core::queue::PendingRelease;
 use crate::core::{Core, defaults};
 use crate::engine::{Claim, Released};
 
-/// Repeats a release until it is answered, or until the lease ends by itself. The drop of `release` opens the name
-/// then. `is_first`: the release was not sent before. A task that needs the lock ends the pause between two requests.
+/// Repeats a release until it is answered, or until the lease ends by itself. The drop of `release` opens the
+/// name then. `is_first`: the release was not sent before. A task that needs the lock ends the pause between
+/// two requests.
 pub(super) async fn retry_release(
     release: ReleasePending,
     pending: Arc<PendingRelease>,

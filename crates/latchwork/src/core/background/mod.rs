@@ -1,9 +1,9 @@
 //! Work that goes on without a caller, and requests whose caller may go away.
 //!
-//! [`Background`] starts tasks, [`Shield`](shield::Shield) moves a request into one when its caller is dropped, and
-//! [`ReleasePending`](release::ReleasePending) releases a claim there. `janitor` repeats releases that fail, and
-//! `sweeper` takes turns and requests back from tasks that are not polled. This room uses `queue`, and neither `held`
-//! nor `acquire`.
+//! [`Background`] starts tasks, [`Shield`](shield::Shield) moves a request into one when its caller is
+//! dropped, and [`ReleasePending`](release::ReleasePending) releases a claim there. `janitor` repeats
+//! releases that fail, and `sweeper` takes turns and requests back from tasks that are not polled. This room
+//! uses `queue`, and neither `held` nor `acquire`.
 
 mod abortable;
 mod deadlines;
@@ -142,8 +142,8 @@ impl Background {
     /// blocked or gone.
     pub(super) fn adopt<W: ShieldedWork>(&self, mut work: W) {
         if self.pid != forkmark::process_id() {
-            // In a fork the runtime's threads do not exist, and a drop would send requests that the parent may send
-            // too.
+            // In a fork the runtime's threads do not exist, and a drop would send requests that the parent
+            // may send too.
             return std::mem::forget(work);
         }
         if self.clock.lives_in_the_runtime() {
@@ -174,8 +174,8 @@ impl Background {
         });
     }
 
-    /// Runs `work` on the client's own thread, so that it is not lost when the caller's runtime ends. Work on tokio's
-    /// clock stays in the caller's runtime, if there is one.
+    /// Runs `work` on the client's own thread, so that it is not lost when the caller's runtime ends. Work on
+    /// tokio's clock stays in the caller's runtime, if there is one.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let counted = Counted::new(&self.unfinished, |counts| &mut counts.requests);
         self.spawn_unawaited(async move {
@@ -187,7 +187,8 @@ impl Background {
     /// Runs `work` as [`Background::spawn`] does, but [`Background::finished`] does not wait for it.
     pub(crate) fn spawn_unawaited(&self, work: impl Future<Output = ()> + Send + 'static) {
         if self.pid != forkmark::process_id() {
-            // A fork must not send requests that its parent may send too. Nor may it drop them: that could send others.
+            // A fork must not send requests that its parent may send too. Nor may it drop them: that could
+            // send others.
             return std::mem::forget(work);
         }
         let caller = || Handle::try_current().ok();
@@ -200,8 +201,8 @@ impl Background {
         runtime.map(|runtime| runtime.spawn(work));
     }
 
-    /// The client's own thread with its small runtime, so that blocked user code cannot stop that thread's tasks.
-    /// `None` if the system has no descriptor or thread left.
+    /// The client's own thread with its small runtime, so that blocked user code cannot stop that thread's
+    /// tasks. `None` if the system has no descriptor or thread left.
     ///
     /// The thread ends with the client. A task on it refers to the client until the task is done.
     pub(crate) fn thread(&self) -> Option<Handle> {
@@ -209,8 +210,8 @@ impl Background {
         if thread.is_none() {
             let (stop, (sender, made)) = (self.stop.clone(), std::sync::mpsc::channel());
             let (watch, thread_id) = (self.deadlines.clone().watch(self.clock), self.thread_id.clone());
-            // Built on that thread: a runtime must not be dropped in async code, and here it would be if no thread can
-            // start.
+            // Built on that thread: a runtime must not be dropped in async code, and here it would be if no
+            // thread can start.
             let live = move || {
                 let _ = thread_id.set(std::thread::current().id());
                 if let Ok(runtime) = Builder::new_current_thread().enable_all().build() {

@@ -18,8 +18,8 @@ use crate::core::{Core, defaults};
 use crate::engine::{Claim, Released};
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
-/// A claim that must be released. Its drop opens the name for the next local claim, so it lives until the release is
-/// answered or given up (C10).
+/// A claim that must be released. Its drop opens the name for the next local claim, so it lives until the
+/// release is answered or given up (C10).
 pub(in crate::core) struct ReleasePending {
     core: Arc<Core>,
     name: LockName,
@@ -176,7 +176,8 @@ fn left_to_the_background() -> Error {
     Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown)
 }
 
-/// Gives the right to drive, and a claim that is left, to the next local waiter. Returns a claim that no task takes.
+/// Gives the right to drive, and a claim that is left, to the next local waiter. Returns a claim that no task
+/// takes.
 pub(in crate::core) fn pass_on(
     core: Arc<Core>,
     name: &LockName,

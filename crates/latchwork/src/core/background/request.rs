@@ -27,8 +27,8 @@ enum RequestWork<T> {
     Done,
 }
 
-/// The source of the wake-up at the limit. There is no source until the request is first found unanswered: some
-/// requests are answered at once.
+/// The source of the wake-up at the limit. There is no source until the request is first found unanswered:
+/// some requests are answered at once.
 enum Deadline {
     NotSet,
     Watched(usize),

@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::core::Core;
 
 /// Runs work inline in the caller's future. If the caller is dropped half-way, the unfinished work moves to a
-/// background task, which lets it finish and drops its output. The drop of the value in the output (a ticket, a pending
-/// release) then undoes the work. A request that was half sent is thus never forgotten.
+/// background task, which lets it finish and drops its output. The drop of the value in the output (a ticket,
+/// a pending release) then undoes the work. A request that was half sent is thus never forgotten.
 pub(in crate::core) struct Shield<W: ShieldedWork> {
     work: Option<W>,
     core: Arc<Core>,

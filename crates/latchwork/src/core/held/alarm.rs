@@ -1,7 +1,9 @@
-//! The alarm: wakes tasks at an instant, even if the runtime or the keeper is blocked, or the machine was suspended.
+//! The alarm: wakes tasks at an instant, even if the runtime or the keeper is blocked, or the machine was
+//! suspended.
 //!
-//! One thread for the whole process, started when the first task waits for a loss. tokio's timers stand still while the
-//! machine sleeps, and belong to a runtime that may be busy. A timer on `CLOCK_BOOTTIME` has neither problem.
+//! One thread for the whole process, started when the first task waits for a loss. tokio's timers stand still
+//! while the machine sleeps, and belong to a runtime that may be busy. A timer on `CLOCK_BOOTTIME` has
+//! neither problem.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -27,7 +29,8 @@ pub(crate) async fn sleep_until(clock: Clock, moment: Moment) {
 
 /// The sleeping tasks of a process, and their timer.
 struct Alarm {
-    /// The process that its thread runs in. A fork inherits the timer, and would change its parent's wake-up with it.
+    /// The process that its thread runs in. A fork inherits the timer, and would change its parent's wake-up
+    /// with it.
     pid: u32,
     timer: TimerFd,
     sleepers: Mutex<Sleepers>,

@@ -12,8 +12,8 @@ use crate::core::terms::{HeldTerms, LeaseTerms, LockTerms};
 use crate::engine::{Claim, Mode, Released, Renewal};
 use crate::{Loss, Result, Token};
 
-/// The share of one guard in a held claim. Dropping the last share passes the claim to the next local waiter, or sends
-/// its release.
+/// The share of one guard in a held claim. Dropping the last share passes the claim to the next local waiter,
+/// or sends its release.
 pub(crate) enum HeldClaim {
     /// The guard holds the claim without others.
     Exclusive(OwnedClaim),
@@ -121,8 +121,8 @@ impl HeldClaim {
         matches!(self, Self::Shared(shared) if Arc::strong_count(shared) > 1)
     }
 
-    /// Releases the share of this guard. Also returns the reason why the claim was lost before, if it was. While other
-    /// guards hold the claim, it counts as freed as far as this guard is concerned.
+    /// Releases the share of this guard. Also returns the reason why the claim was lost before, if it was.
+    /// While other guards hold the claim, it counts as freed as far as this guard is concerned.
     pub(crate) async fn release(self) -> (Result<Released>, Option<Loss>) {
         match self {
             Self::Exclusive(owned) => owned.release().await,
@@ -142,7 +142,8 @@ impl OwnedFields {
         self.engine_token.map(|token| Token::new(token, self.pass))
     }
 
-    /// Whether another task of this client may have it next: not for ever, because other clients are assumed to wait.
+    /// Whether another task of this client may have it next: not for ever, because other clients are assumed
+    /// to wait.
     fn may_pass(&self, now: Moment) -> bool {
         self.pass < u8::MAX && now.since(self.since) < self.pass_for
     }
@@ -184,7 +185,8 @@ impl OwnedClaim {
         Self(fields)
     }
 
-    /// Passes the claim to the next local waiter if it asks for the same. Returns the claim if no task takes it.
+    /// Passes the claim to the next local waiter if it asks for the same. Returns the claim if no task takes
+    /// it.
     fn pass(self, now: Moment) -> Option<Self> {
         let fields = self.fields();
         if !fields.may_pass(now) {
@@ -203,8 +205,8 @@ impl OwnedClaim {
         }
     }
 
-    /// Releases the lock, or passes it on, and waits for the answer. Also returns the reason why it was lost before, if
-    /// it was.
+    /// Releases the lock, or passes it on, and waits for the answer. Also returns the reason why it was lost
+    /// before, if it was.
     async fn release(mut self) -> (Result<Released>, Option<Loss>) {
         let (unwanted, loss, now) = self.end_turn();
         match unwanted {
@@ -222,9 +224,9 @@ impl OwnedClaim {
         }
     }
 
-    /// Passes the claim on. Returns a claim that must be released instead, the reason of a loss, and the time of both.
-    /// A copy of the process that took the claim (a fork, a restored image) sends nothing: the claim is still the
-    /// original's.
+    /// Passes the claim on. Returns a claim that must be released instead, the reason of a loss, and the time
+    /// of both. A copy of the process that took the claim (a fork, a restored image) sends nothing: the claim
+    /// is still the original's.
     fn end_turn(&mut self) -> (Unwanted, Option<Loss>, Moment) {
         let Some(fields) = self.0.take() else { return (None, None, Moment::NEVER) };
         let (loss, now) = fields.lease.loss_now();

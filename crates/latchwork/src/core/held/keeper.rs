@@ -1,8 +1,8 @@
 //! The keeper renews held claims for as long as their guards live.
 //!
-//! It runs on the client's own thread, through a connection of its own, so that user code that blocks every worker
-//! cannot starve it; for an engine on tokio's clock it runs in the runtime, so that paused time moves it too. It
-//! sleeps until something is due, and a lock released before its first renewal never wakes it.
+//! It runs on the client's own thread, through a connection of its own, so that user code that blocks every
+//! worker cannot starve it; for an engine on tokio's clock it runs in the runtime, so that paused time moves
+//! it too. It sleeps until something is due, and a lock released before its first renewal never wakes it.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -96,8 +96,8 @@ impl Keeper {
         schedule.remove(lease);
     }
 
-    /// Starts the loop. If the system has no thread left, the caller's runtime has to do; without that, the lease is
-    /// not renewed, and its holder is told in time.
+    /// Starts the loop. If the system has no thread left, the caller's runtime has to do; without that, the
+    /// lease is not renewed, and its holder is told in time.
     fn start(&self, background: &Background) {
         let thread = match self.shared.clock.lives_in_the_runtime() {
             true => None,
@@ -162,9 +162,9 @@ impl Schedule {
         }
     }
 
-    /// Makes these claims due at once. A claim that is being renewed is not in the schedule. But on the keeper's one
-    /// thread its answer is applied, and the claim is back in the schedule, before any hint is read that came after
-    /// that answer.
+    /// Makes these claims due at once. A claim that is being renewed is not in the schedule. But on the
+    /// keeper's one thread its answer is applied, and the claim is back in the schedule, before any hint is
+    /// read that came after that answer.
     fn hurry(&mut self, ids: &[ClaimId], now: Moment) {
         self.sort_fresh(now);
         let named =
@@ -176,8 +176,8 @@ impl Schedule {
         }
     }
 
-    /// The claims that are due, and when to check again. Claims that soon will be due go with them: one request for
-    /// many claims costs little more than for one.
+    /// The claims that are due, and when to check again. Claims that soon will be due go with them: one
+    /// request for many claims costs little more than for one.
     fn take_due(&mut self, now: Moment) -> (Vec<Arc<LeaseState>>, Moment) {
         self.sort_fresh(now);
         let mut leases = Vec::new();
@@ -191,7 +191,8 @@ impl Schedule {
             *lock_ignoring_poison(&lease.slot) = None;
             leases.push(lease);
         }
-        // A planned wake-up stays planned. Otherwise every short lease on an idle client would wake the keeper.
+        // A planned wake-up stays planned. Otherwise every short lease on an idle client would wake the
+        // keeper.
         let planned = self.wakes_at.filter(|planned| *planned > now).unwrap_or(Moment::NEVER);
         let next = self.due.first_key_value().map_or(planned, |((due, _), _)| planned.min(*due));
         self.wakes_at = Some(next);
@@ -210,8 +211,8 @@ impl KeeperShared {
         lock_ignoring_poison(&self.schedule)
     }
 
-    /// Whether this process is a fork, or an image that was restored on another boot. A renewal would then keep a claim
-    /// alive that the original may have released.
+    /// Whether this process is a fork, or an image that was restored on another boot. A renewal would then
+    /// keep a claim alive that the original may have released.
     fn is_a_copy(&self) -> bool {
         let (first, now) = (self.first_boot(), clock::boot_id().ok());
         self.pid != forkmark::process_id() || first.zip(now.as_ref()).is_some_and(|(first, now)| first != now)
@@ -229,7 +230,8 @@ impl KeeperShared {
         }
     }
 
-    /// Opens the connection for renewals. If that takes long, the leases that are `due` are marked as at risk.
+    /// Opens the connection for renewals. If that takes long, the leases that are `due` are marked as at
+    /// risk.
     async fn fork(&self, due: &[Arc<LeaseState>]) -> Option<SharedEngine> {
         let (sent, mut forking) = (self.clock.now(), pin!(self.engine.upgrade()?.fork()));
         if let Ok(fork) = tokio::time::timeout(renewal_timeout(due, sent), &mut forking).await {
@@ -285,7 +287,8 @@ impl KeeperShared {
     }
 }
 
-/// The running loop. Its drop marks the loop as ended, so that a client which outlives its runtime starts another.
+/// The running loop. Its drop marks the loop as ended, so that a client which outlives its runtime starts
+/// another.
 struct KeeperLoop(Arc<KeeperShared>);
 
 impl Drop for KeeperLoop {

@@ -1,5 +1,5 @@
-//! The lease of a held claim: when it must be renewed, and when it stops being certain. Pure: no I/O, no clock of its
-//! own.
+//! The lease of a held claim: when it must be renewed, and when it stops being certain. Pure: no I/O, no
+//! clock of its own.
 
 use std::time::Duration;
 
@@ -100,8 +100,8 @@ impl LocalLease {
         self.start.after(Duration::from_nanos(interval - spread + late)).min(self.stop_at())
     }
 
-    /// How long one renewal request may take, so that there is time for another. `max_hold` does not shorten it,
-    /// because other claims are renewed by the same request.
+    /// How long one renewal request may take, so that there is time for another. `max_hold` does not shorten
+    /// it, because other claims are renewed by the same request.
     pub(crate) fn renewal_timeout(&self, now: Moment) -> Duration {
         (self.span() / defaults::RENEW_WITHIN).min(self.margin_at.since(now) / 2)
     }

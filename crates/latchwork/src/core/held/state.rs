@@ -51,7 +51,8 @@ impl LeaseState {
 
     /// Reads the lease as it is now.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&mut LocalLease, Moment) -> T) -> T {
-        // The clock is read while the lease cannot change: a time before the lease began would look like a copy's.
+        // The clock is read while the lease cannot change: a time before the lease began would look like a
+        // copy's.
         self.access(|lease| read(lease, self.clock.now()))
     }
 
@@ -78,8 +79,8 @@ impl LeaseState {
         self.access(|lease| lease.loss(now))
     }
 
-    /// Why the lease is lost now, if it is. The clock is read while no renewal can happen: an earlier time would look
-    /// like a copy's.
+    /// Why the lease is lost now, if it is. The clock is read while no renewal can happen: an earlier time
+    /// would look like a copy's.
     pub(crate) fn lease_loss_now(&self) -> Option<Loss> {
         self.read(|lease, now| lease.loss(now))
     }
@@ -99,8 +100,8 @@ impl LeaseState {
         self.loss_now().0
     }
 
-    /// Why it is lost, and the time at which that was read. A fork does not lock the mutex: a thread that does not
-    /// exist there may have locked it.
+    /// Why it is lost, and the time at which that was read. A fork does not lock the mutex: a thread that
+    /// does not exist there may have locked it.
     pub(crate) fn loss_now(&self) -> (Option<Loss>, Moment) {
         if self.pid != forkmark::process_id() {
             return (Some(Loss::Copied), self.clock.now());

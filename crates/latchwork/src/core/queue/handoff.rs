@@ -1,4 +1,5 @@
-//! The types of the queue's decisions, and of the values that they hand on. [`LocalQueue`](super::LocalQueue) decides.
+//! The types of the queue's decisions, and of the values that they hand on. [`LocalQueue`](super::LocalQueue)
+//! decides.
 
 use std::sync::Arc;
 
@@ -8,7 +9,8 @@ use super::{ClaimRole, NextTask, PendingRelease};
 use crate::clock::Moment;
 use crate::engine::Claim;
 
-/// The right to drive the claim of a name at the server. It counts as outstanding, so it must be used or handed back.
+/// The right to drive the claim of a name at the server. It counts as outstanding, so it must be used or
+/// handed back.
 #[must_use]
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct DriveRight {

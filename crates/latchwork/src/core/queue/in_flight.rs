@@ -1,5 +1,5 @@
-//! A request that the queue of a client waits for. The sweeper can take it over from a task that is not polled any
-//! more.
+//! A request that the queue of a client waits for. The sweeper can take it over from a task that is not
+//! polled any more.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -90,8 +90,8 @@ impl InFlight {
         self.state.load(Ordering::Acquire) == ACTIVE
     }
 
-    /// Called when the task runs and is about to poll `request`. False if the request was taken over: the task
-    /// must not send anything then.
+    /// Called when the task runs and is about to poll `request`. False if the request was taken over: the
+    /// task must not send anything then.
     pub(in crate::core) fn begin_poll(&self, waker: &Waker, request: Option<Arc<dyn Abort>>) -> bool {
         self.misses.store(0, Ordering::Relaxed);
         let mut task = lock_ignoring_poison(&self.task);
@@ -118,9 +118,9 @@ impl InFlight {
         is_done
     }
 
-    /// Wakes the task, to see whether it runs. True if it missed enough wake-ups and this call took the request
-    /// over. The request is dropped then, before anything else is sent for its claim: engines rely on that
-    /// order.
+    /// Wakes the task, to see whether it runs. True if it missed enough wake-ups and this call took the
+    /// request over. The request is dropped then, before anything else is sent for its claim: engines rely on
+    /// that order.
     pub(in crate::core) fn take_over(&self) -> bool {
         if self.misses.fetch_add(1, Ordering::Relaxed) < MISSES {
             let waker = lock_ignoring_poison(&self.task).waker.clone();

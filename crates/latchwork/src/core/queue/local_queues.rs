@@ -125,8 +125,8 @@ impl<J: Joinable> LocalQueues<J> {
         Some(Successor { shard, task })
     }
 
-    /// Ends the part of a ticket. A claim that is left goes to the next task in line if it asks for the same; otherwise
-    /// the claim is returned, and stays outstanding until its release is answered.
+    /// Ends the part of a ticket. A claim that is left goes to the next task in line if it asks for the same;
+    /// otherwise the claim is returned, and stays outstanding until its release is answered.
     pub(in crate::core) fn pass_on(
         &self,
         name: &LockName,
@@ -182,7 +182,8 @@ impl<J: Joinable> LocalQueues<J> {
         self.wake_next(&claim.name);
     }
 
-    /// Adds a release that keeps the name closed although no task has the lock. `request`: the request of its task.
+    /// Adds a release that keeps the name closed although no task has the lock. `request`: the request of its
+    /// task.
     pub(in crate::core) fn announce(
         &self,
         name: &LockName,
@@ -215,8 +216,8 @@ impl<J: Joinable> LocalQueues<J> {
         }
     }
 
-    /// The reason why it did not become the turn of a task in time: another task, or a release that alone keeps the
-    /// name closed.
+    /// The reason why it did not become the turn of a task in time: another task, or a release that alone
+    /// keeps the name closed.
     pub(in crate::core) fn blocker(
         &self,
         name: &LockName,
@@ -232,8 +233,8 @@ impl<J: Joinable> LocalQueues<J> {
         self.wake_all(name, None);
     }
 
-    /// Removes the claim that has `ended`, and gives the first tasks in line their turns. Forgets a name that no task
-    /// needs.
+    /// Removes the claim that has `ended`, and gives the first tasks in line their turns. Forgets a name that
+    /// no task needs.
     fn wake_all(&self, name: &LockName, mut ended: Option<EndedClaim<'_>>) {
         loop {
             let (woken, drained) = {
@@ -277,7 +278,8 @@ impl<J: Joinable> Successor<'_, J> {
 }
 
 impl<J: Joinable> NameQueue<J> {
-    /// Carries a decision out. Returns `None` if it was no task's turn, else the waker to wake, if there is one.
+    /// Carries a decision out. Returns `None` if it was no task's turn, else the waker to wake, if there is
+    /// one.
     fn carry_out(&mut self, handoff: Handoff<TaskSlot<J>, J::Joined>) -> Option<Option<Waker>> {
         match handoff {
             Handoff::Pass { to, held } => Some(self.offer(to, Turn::Pass(held))),

@@ -1,12 +1,13 @@
 //! The queue inside one client: one FIFO for each lock name, so that only clients compete on the wire.
 //!
-//! The first task drives the claim at the server. The tasks behind it receive the held claim itself, or the right to
-//! drive. Readers share one claim for as long as it may be passed on. Permits have a claim each.
+//! The first task drives the claim at the server. The tasks behind it receive the held claim itself, or the
+//! right to drive. Readers share one claim for as long as it may be passed on. Permits have a claim each.
 //!
-//! [`LocalQueue`] only decides: each event goes in as a method call, and the decision comes out as a value. It sends
-//! nothing, wakes no task and reads no clock, so that `walk` can try every order of events. [`LocalQueues`] has the
-//! mutexes and carries the decisions out: it puts each turn into the slot of its task and wakes that task. Neither of
-//! them uses `background`, `held` or `acquire`. Of a held claim they see only [`Joinable`], which two reads implement.
+//! [`LocalQueue`] only decides: each event goes in as a method call, and the decision comes out as a value.
+//! It sends nothing, wakes no task and reads no clock, so that `walk` can try every order of events.
+//! [`LocalQueues`] has the mutexes and carries the decisions out: it puts each turn into the slot of its task
+//! and wakes that task. Neither of them uses `background`, `held` or `acquire`. Of a held claim they see only
+//! [`Joinable`], which two reads implement.
 
 mod handoff;
 mod in_flight;
@@ -47,8 +48,8 @@ pub(crate) trait Joinable {
     fn join(&self) -> Option<Self::Joined>;
 }
 
-/// The outstanding claims of one name, and the tasks behind them in order of arrival. `S` is the slot in which a task
-/// receives its turn.
+/// The outstanding claims of one name, and the tasks behind them in order of arrival. `S` is the slot in
+/// which a task receives its turn.
 #[cfg_attr(test, derive(Clone))]
 pub(super) struct LocalQueue<S, J> {
     outstanding: Outstanding,
@@ -161,8 +162,8 @@ impl<S, J: Joinable> LocalQueue<S, J> {
         DriveRight { role, inherited: Inherited::default(), readers }
     }
 
-    /// Whether a task that does not wait should ask the server. Waiting or holding readers of this client are not in a
-    /// reader's way; they stop every writer.
+    /// Whether a task that does not wait should ask the server. Waiting or holding readers of this client are
+    /// not in a reader's way; they stop every writer.
     fn admits_try(&self, mode: Mode) -> bool {
         let is_in_order = match mode {
             Mode::Read => self.waiting.values().all(|waiter| waiter.terms.mode == mode),
@@ -171,8 +172,8 @@ impl<S, J: Joinable> LocalQueue<S, J> {
         is_in_order && self.outstanding.admits_try(mode)
     }
 
-    /// The answer to a task that does not wait and must not ask the server now. If it would only have to wait for a
-    /// release, then so do the tasks before it.
+    /// The answer to a task that does not wait and must not ask the server now. If it would only have to wait
+    /// for a release, then so do the tasks before it.
     fn refuse_try(&self, mode: Mode) -> QueueAnswer<S, J::Joined> {
         match self.releases.first().filter(|_| self.without_releases().admits_try(mode)) {
             Some(release) => QueueAnswer::Closed(release.clone()),
@@ -190,8 +191,8 @@ impl<S, J: Joinable> LocalQueue<S, J> {
         let shared = self.shared.as_ref().filter(|_| self.outstanding.is_only_read())?;
         let reads = shared.reads.as_ref().filter(|reads| terms.agrees_with(&reads.terms))?;
         let now = now();
-        // Joined last: if the share were dropped here, it might be the last one, and its release would need the queue
-        // that is locked now.
+        // Joined last: if the share were dropped here, it might be the last one, and its release would need
+        // the queue that is locked now.
         if now < reads.until && shared.held.is_certain_at(now) { shared.held.join() } else { None }
     }
 
@@ -211,8 +212,8 @@ impl<S, J: Joinable> LocalQueue<S, J> {
         }
     }
 
-    /// An exclusive claim is free again, and may be passed on. Removes the first task in line if it can hold that
-    /// claim.
+    /// An exclusive claim is free again, and may be passed on. Removes the first task in line if it can hold
+    /// that claim.
     fn pass(&mut self, held: &HeldTerms<'_>) -> Option<NextTask<S>> {
         self.first_if(|terms| terms.could_hold(held))
     }
@@ -234,8 +235,8 @@ impl<S, J: Joinable> LocalQueue<S, J> {
         if self.outstanding.is_read() { None } else { self.drained.take() }
     }
 
-    /// The claim of an owner was granted. All waiting tasks of that owner hold with it, because the holder may wait for
-    /// them.
+    /// The claim of an owner was granted. All waiting tasks of that owner hold with it, because the holder
+    /// may wait for them.
     fn share_with_owner(&mut self, claim: &Arc<Claim>, held: J) -> Vec<Handoff<S, J::Joined>> {
         let own = self.waiting.extract_if(.., |_, waiter| waiter.terms.could_nest(claim));
         let share =
@@ -245,8 +246,8 @@ impl<S, J: Joinable> LocalQueue<S, J> {
         handoffs
     }
 
-    /// The claim of a reader was granted. The readers behind it hold with it, up to the first task that asks for
-    /// something else: [`LocalQueue::wake_next`] decides about each.
+    /// The claim of a reader was granted. The readers behind it hold with it, up to the first task that asks
+    /// for something else: [`LocalQueue::wake_next`] decides about each.
     fn share_with_readers(&mut self, claim: &Arc<Claim>, held: J, reads: Option<ReadWindow>) {
         self.outstanding.remove(ClaimRole::RequestingRead);
         self.outstanding.add(ClaimRole::Reading);
@@ -263,8 +264,8 @@ impl<S, J: Joinable> LocalQueue<S, J> {
         self.stalled.insert(task.arrival, task.waiter);
     }
 
-    /// A stalled task is polled again. It returns to its old place in line, or shares the claim of its owner's guard,
-    /// which may wait for this task.
+    /// A stalled task is polled again. It returns to its old place in line, or shares the claim of its
+    /// owner's guard, which may wait for this task.
     fn requeue(&mut self, arrival: u64) -> Handoff<S, J::Joined> {
         let Some(waiter) = self.stalled.remove(&arrival) else { return Handoff::Nothing };
         match self.nested_by(&waiter.terms) {

@@ -34,8 +34,8 @@ impl ClaimRole {
     }
 }
 
-/// The claims of one client on one name that are requested, held, or being released. The engine decides which claim is
-/// granted; these counts only decide which claims are worth sending.
+/// The claims of one client on one name that are requested, held, or being released. The engine decides which
+/// claim is granted; these counts only decide which claims are worth sending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outstanding {
     exclusive: u32,
@@ -102,8 +102,8 @@ impl Outstanding {
         self.is_read() && self.lets_read() && self.requesting_reads == 0
     }
 
-    /// Whether another task may ask now. A writer asks while others read, so that readers of other clients let it pass.
-    /// A wrong number of permits is left to the engine to refuse.
+    /// Whether another task may ask now. A writer asks while others read, so that readers of other clients
+    /// let it pass. A wrong number of permits is left to the engine to refuse.
     pub(crate) fn admits(&self, mode: Mode) -> bool {
         match mode {
             _ if self.is_empty() => true,

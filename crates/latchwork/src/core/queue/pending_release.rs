@@ -1,5 +1,5 @@
-//! A claim that belongs to no task any more, and whose release is not answered yet, as other tasks of the client see
-//! it.
+//! A claim that belongs to no task any more, and whose release is not answered yet, as other tasks of the
+//! client see it.
 //!
 //! The name stays closed until the release is answered (C10). A task that only tries must not report this as
 //! "held by another": it has the release repeated at once, and reports the error if it fails again.
@@ -13,7 +13,8 @@ use crate::clock::{Clock, Moment};
 use crate::poison::lock_ignoring_poison;
 use crate::{Effect, Error, LockName};
 
-/// A release that is not answered, or the claim before it. The queue of its name lists it until the name opens.
+/// A release that is not answered, or the claim before it. The queue of its name lists it until the name
+/// opens.
 pub(in crate::core) struct PendingRelease {
     pub(in crate::core) role: ClaimRole,
     /// Until when its claim may hold the lock.
@@ -66,8 +67,8 @@ impl PendingRelease {
         self.retry.notified().await;
     }
 
-    /// Has the release repeated at once, unless a request is under way. However many tasks call this, there is
-    /// one request at a time.
+    /// Has the release repeated at once, unless a request is under way. However many tasks call this, there
+    /// is one request at a time.
     pub(super) fn retry_now(&self) {
         // Once for each pause: a second notification would end the next pause as well.
         if std::mem::take(&mut lock_ignoring_poison(&self.state).is_pausing) {
@@ -97,7 +98,8 @@ impl PendingRelease {
         crate::core::until(clock, limit, answered).await.unwrap_or(false)
     }
 
-    /// Why `name` is closed. `unanswered`: the error if no request has failed, and the first is still under way.
+    /// Why `name` is closed. `unanswered`: the error if no request has failed, and the first is still under
+    /// way.
     pub(in crate::core) fn error(
         &self,
         now: Moment,

@@ -1,5 +1,5 @@
-//! The checks of the sweeper in the queue of a name: turns that were offered and not taken, and requests that other
-//! tasks wait for.
+//! The checks of the sweeper in the queue of a name: turns that were offered and not taken, and requests that
+//! other tasks wait for.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use crate::LockName;
 use crate::clock::Clock;
 use crate::poison::lock_ignoring_poison;
 
-/// Turns and requests of tasks that may not be polled any more, while other tasks of this client wait for them.
+/// Turns and requests of tasks that may not be polled any more, while other tasks of this client wait for
+/// them.
 pub(in crate::core) struct Untended<H> {
     pub(in crate::core) turns: Vec<(LockName, Turn<H>)>,
     pub(in crate::core) requests: Vec<Arc<InFlight>>,
@@ -18,8 +19,8 @@ pub(in crate::core) struct Untended<H> {
 }
 
 impl<J: Joinable> LocalQueues<J> {
-    /// Makes the sweeper check the tasks that keep this name closed, for a task that does not wait. Returns whether the
-    /// sweeper must run.
+    /// Makes the sweeper check the tasks that keep this name closed, for a task that does not wait. Returns
+    /// whether the sweeper must run.
     pub(in crate::core) fn begin_checks(&self, name: &LockName) -> bool {
         let mut shard = self.shard(name);
         let Shard { queues, contended } = &mut *shard;
@@ -30,7 +31,8 @@ impl<J: Joinable> LocalQueues<J> {
         is_checked
     }
 
-    /// Checks every shard. The turns are taken back; each must be dropped or handed back while no shard is locked.
+    /// Checks every shard. The turns are taken back; each must be dropped or handed back while no shard is
+    /// locked.
     pub(in crate::core) fn sweep(&self) -> Untended<J::Joined> {
         let mut untended = Untended { turns: Vec::new(), requests: Vec::new(), is_contended: false };
         for shard in &self.shards {
@@ -46,9 +48,9 @@ impl<J: Joinable> LocalQueues<J> {
 }
 
 impl<J: Joinable> NameQueue<J> {
-    /// Called for a task that needs the lock. The requests in flight are then checked until an untended one is taken
-    /// over, even if no task waits at the time: this one may only try, or wait for less than the interval. Returns
-    /// whether there is anything to check.
+    /// Called for a task that needs the lock. The requests in flight are then checked until an untended one
+    /// is taken over, even if no task waits at the time: this one may only try, or wait for less than the
+    /// interval. Returns whether there is anything to check.
     pub(super) fn begin_checks(&mut self, clock: Clock) -> bool {
         let is_checked =
             !clock.lives_in_the_runtime() && self.queue.in_flight.iter().any(|request| request.is_active());

@@ -1,8 +1,9 @@
 //! Walks every order of events in the queue of one name, for three tasks with every combination of modes.
 //!
-//! The world around the queue is as simple as possible: tasks, claims at a server, and a sweeper that finds any task
-//! untended at any time. After each event it is checked that the queue counts exactly the claims that a live task or a
-//! release is responsible for, that no task waits whose turn it is, and that turns are given in order of arrival.
+//! The world around the queue is as simple as possible: tasks, claims at a server, and a sweeper that finds
+//! any task untended at any time. After each event it is checked that the queue counts exactly the claims
+//! that a live task or a release is responsible for, that no task waits whose turn it is, and that turns are
+//! given in order of arrival.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The spans, events and metrics of the core, for `tracing` and `metrics`. Names of locks go into spans and events,
-//! never into labels.
+//! The spans, events and metrics of the core, for `tracing` and `metrics`. Names of locks go into spans and
+//! events, never into labels.
 //!
 //! The hot counters are registered once per client: a recorder must be installed before the client is made.
 
@@ -77,7 +77,8 @@ impl TelemetryRecorder {
         debug!(lock = name.as_str(), engine = self.engine, ?waited, outcome, "not acquired");
     }
 
-    /// An attempt waits. `busy` is the engine's answer; without it, the attempt waits for another task of its client.
+    /// An attempt waits. `busy` is the engine's answer; without it, the attempt waits for another task of its
+    /// client.
     pub(crate) fn waiting(&self, name: &LockName, busy: Option<&Busy>) {
         let (lock, engine) = (name.as_str(), self.engine);
         match busy {

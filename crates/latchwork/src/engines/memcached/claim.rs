@@ -1,4 +1,5 @@
-//! Claiming: one `add`. A claim that has failed before, and one on a server that refuses when it is full, reads first.
+//! Claiming: one `add`. A claim that has failed before, and one on a server that refuses when it is full,
+//! reads first.
 
 use std::time::Duration;
 
@@ -26,8 +27,8 @@ impl Memcached {
         if let Some(left) = session.quarantine() {
             return Ok(quarantined(&format!("memcached at {}", session.endpoint.shown_as), left));
         }
-        // A claim that waits reads first: that is one round trip, too. And a server that refuses to store for want
-        // of memory deletes what is there.
+        // A claim that waits reads first: that is one round trip, too. And a server that refuses to store for
+        // want of memory deletes what is there.
         let reads_first = self.shared.failed_attempts(claim.id) > 0 || !connection.evicts;
         if reads_first && let Some(item) = self.read(&connection, &key).await? {
             return self.decide(claim, &connection, &key, &item).await;

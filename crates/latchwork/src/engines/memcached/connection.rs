@@ -78,9 +78,9 @@ impl Connection {
         reply
     }
 
-    /// Sends several requests in one round trip. There are as many replies as requests. Dropped before the last
-    /// reply, it closes the connection: the core has waited long enough, and the connection may be cut off without
-    /// a word.
+    /// Sends several requests in one round trip. There are as many replies as requests. Dropped before the
+    /// last reply, it closes the connection: the core has waited long enough, and the connection may be cut
+    /// off without a word.
     ///
     /// # Errors
     /// [`ErrorKind::Unreachable`] if the connection ends before all are answered.
@@ -113,7 +113,8 @@ impl Connection {
         pending.await.map_err(|_| self.ended())
     }
 
-    /// The error for a reply that does not answer the request: the server refuses, or replies to something else.
+    /// The error for a reply that does not answer the request: the server refuses, or replies to something
+    /// else.
     pub(super) fn unexpected_reply(&self, reply: &Reply) -> Error {
         if let Reply::Refused(why) = reply {
             return self.broken(why).with_effect(effect(why));
@@ -138,8 +139,8 @@ impl Connection {
     }
 }
 
-/// The effect of a request that was answered by SERVER_ERROR: memcached's own messages say that nothing was stored; a
-/// proxy has other messages, and its server may have stored the value.
+/// The effect of a request that was answered by SERVER_ERROR: memcached's own messages say that nothing was
+/// stored; a proxy has other messages, and its server may have stored the value.
 fn effect(why: &str) -> Effect {
     match ["out of memory", "object too large"].iter().any(|words| why.starts_with(words)) {
         true => Effect::None,

@@ -1,7 +1,8 @@
 //! The key of a lock, and which of several servers has it.
 //!
-//! memcached's keys have at most 250 bytes, and no spaces or control characters. Names of locks may be longer, and have
-//! spaces. A name is its own key wherever that is possible, so that other programs can share the lock.
+//! memcached's keys have at most 250 bytes, and no spaces or control characters. Names of locks may be
+//! longer, and have spaces. A name is its own key wherever that is possible, so that other programs can share
+//! the lock.
 
 use std::fmt::Write as _;
 
@@ -13,12 +14,12 @@ use crate::LockName;
 const MAX_KEY: usize = 250;
 /// The maximum length of a prefix: the hash of a long name must fit behind it.
 pub(super) const MAX_PREFIX: usize = 150;
-/// The key of the value that tells one life of a server from another. It is no lock's key: those have 20, 25 or sha256
-/// behind a `%`.
+/// The key of the value that tells one life of a server from another. It is no lock's key: those have 20, 25
+/// or sha256 behind a `%`.
 pub(super) const LIFE: &str = "%latchwork:life";
 
-/// The key of a lock: prefix and name, with `%` as `%25` and a space as `%20`; if that is too long, the prefix,
-/// `%sha256:` and the digits of the name's hash.
+/// The key of a lock: prefix and name, with `%` as `%25` and a space as `%20`; if that is too long, the
+/// prefix, `%sha256:` and the digits of the name's hash.
 pub(super) fn key_of(prefix: &str, name: &LockName) -> String {
     let name = name.as_str();
     let mut key = String::with_capacity(prefix.len() + name.len() + 8);
@@ -41,9 +42,9 @@ pub(super) fn key_of(prefix: &str, name: &LockName) -> String {
     key
 }
 
-/// The index of the server that has this key: the one whose hash together with the key is the greatest (rendezvous
-/// hashing), so that a server more or less moves only the keys that it gains or loses. The hash is the first 8 bytes of
-/// SHA-256(`host:port`, LF, key), big-endian.
+/// The index of the server that has this key: the one whose hash together with the key is the greatest
+/// (rendezvous hashing), so that a server more or less moves only the keys that it gains or loses. The hash
+/// is the first 8 bytes of SHA-256(`host:port`, LF, key), big-endian.
 pub(super) fn server_of<'a>(servers: impl ExactSizeIterator<Item = &'a str>, key: &str) -> usize {
     if servers.len() == 1 {
         return 0;
@@ -109,7 +110,8 @@ mod tests {
         assert!(longest.len() <= MAX_KEY);
     }
 
-    /// Documented, so that it can never change: clients of two versions must look for a lock in the same place.
+    /// Documented, so that it can never change: clients of two versions must look for a lock in the same
+    /// place.
     #[test]
     fn the_mapping_is_the_documented_one() {
         assert_eq!(key("100 % sure"), "100%20%25%20sure");

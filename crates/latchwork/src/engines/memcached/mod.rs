@@ -1,16 +1,16 @@
 //! `memcached://`: an advisory lock on servers that forget.
 //!
-//! The algorithm: a lock is one key, and its value is the id of the claim that holds it. A claim *adds* its value: of
-//! all clients that add, the server lets one succeed. The value expires with the ttl. To renew is to store the value
-//! again, and to release is to delete it; both name the CAS id that the server gave to the value, so no client
-//! touches what another one stored. A claim that finds its own value there (the reply to an earlier request was
-//! lost) stores it again in the same way. A claim that finds another value is busy: nothing notifies waiters, so the
-//! core asks again after a pause, and then the claim looks before it adds.
+//! The algorithm: a lock is one key, and its value is the id of the claim that holds it. A claim *adds* its
+//! value: of all clients that add, the server lets one succeed. The value expires with the ttl. To renew is
+//! to store the value again, and to release is to delete it; both name the CAS id that the server gave to the
+//! value, so no client touches what another one stored. A claim that finds its own value there (the reply to
+//! an earlier request was lost) stores it again in the same way. A claim that finds another value is busy:
+//! nothing notifies waiters, so the core asks again after a pause, and then the claim looks before it adds.
 //!
-//! CAS ids begin at 1 again with every start of a server. So each server is given a random *life* when a client first
-//! meets it, and a CAS id is used only on connections to the life in which it was learned. Otherwise the value is
-//! read first. There are no tokens, no queue and no notifications; a server that is restarted, flushed or out of
-//! memory loses locks.
+//! CAS ids begin at 1 again with every start of a server. So each server is given a random *life* when a
+//! client first meets it, and a CAS id is used only on connections to the life in which it was learned.
+//! Otherwise the value is read first. There are no tokens, no queue and no notifications; a server that is
+//! restarted, flushed or out of memory loses locks.
 //!
 //! | file | what |
 //! |---|---|
@@ -112,8 +112,9 @@ impl Memcached {
     /// Connects to the servers that `url` names. See `docs/engines/memcached.md` for the options.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for an unknown option, [`ErrorKind::Unreachable`] if no server can be reached (or its
-    /// certificate is not trusted), [`ErrorKind::Unsupported`] or [`ErrorKind::Denied`] if a server cannot be used.
+    /// [`ErrorKind::Invalid`] for an unknown option, [`ErrorKind::Unreachable`] if no server can be reached
+    /// (or its certificate is not trusted), [`ErrorKind::Unsupported`] or [`ErrorKind::Denied`] if a server
+    /// cannot be used.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         let Options { endpoints, prefix, quarantine, max_ttl } = Options::of(url)?;
         let quarantine = (quarantine, max_ttl);
@@ -125,7 +126,8 @@ impl Memcached {
         Ok(engine)
     }
 
-    /// Connects to all servers. Servers that cannot be reached now may be reached later; their locks wait until then.
+    /// Connects to all servers. Servers that cannot be reached now may be reached later; their locks wait
+    /// until then.
     async fn connect_to_all(&self) -> Result<()> {
         let mut connecting = JoinSet::new();
         for session in &self.shared.sessions {

@@ -35,7 +35,8 @@ impl Memcached {
                     _ => return Ok(Released::NotHeld),
                 },
             };
-            // With its CAS id: the value that was read may have expired and been replaced by another client's since.
+            // With its CAS id: the value that was read may have expired and been replaced by another client's
+            // since.
             match connection.ask(Requests::delete(key, cas)).await? {
                 Reply::Done(_) => return Ok(Released::Freed),
                 Reply::Missing => return Ok(Released::NotHeld),

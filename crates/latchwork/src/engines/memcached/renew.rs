@@ -1,5 +1,5 @@
-//! Renewal: all claims of one server in one round trip. Values that another connection changed are read and stored
-//! again.
+//! Renewal: all claims of one server in one round trip. Values that another connection changed are read and
+//! stored again.
 
 use std::sync::Arc;
 
@@ -13,11 +13,12 @@ use super::{Memcached, Shared, errors};
 use crate::engine::{Claim, Renewal, Valid};
 use crate::{Loss, Result};
 
-/// The value was changed by another connection, is read, is stored: that is three. The core asks again about claims
-/// that need more.
+/// The value was changed by another connection, is read, is stored: that is three. The core asks again about
+/// claims that need more.
 const ROUNDS: usize = 3;
 
-/// The part of the shortest ttl that one of several servers may take. The core gives up all of them after a sixth.
+/// The part of the shortest ttl that one of several servers may take. The core gives up all of them after a
+/// sixth.
 const PART_OF_TTL: u32 = 8;
 
 /// The next step of one claim.
@@ -30,8 +31,8 @@ enum RenewalStep {
 }
 
 impl Memcached {
-    /// Renews the claims of several servers at once. A server that does not answer must not cost the others their
-    /// locks: the core asks again about its claims, within their leases.
+    /// Renews the claims of several servers at once. A server that does not answer must not cost the others
+    /// their locks: the core asks again about its claims, within their leases.
     pub(super) async fn renew_on_all(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
         let limit = claims.iter().map(|claim| claim.ttl / PART_OF_TTL).min().unwrap_or_default();
         let mut of_each: Vec<_> = self.shared.sessions.iter().map(|_| Vec::new()).collect();
@@ -89,7 +90,8 @@ async fn take_round(
     for (claim, step) in claims.iter().zip(&*steps) {
         let key = shared.key(&claim.name);
         match step {
-            // With its CAS id: a value that another client stored since must be neither extended nor replaced.
+            // With its CAS id: a value that another client stored since must be neither extended nor
+            // replaced.
             RenewalStep::Swap(cas) => requests.swap(&key, &value::of(claim), *cas, expiry(claim.ttl)),
             RenewalStep::Read => requests.read(&key),
             RenewalStep::Settled(_) => {}
@@ -116,8 +118,8 @@ impl RenewalStep {
                 shared.learned_cas(claim.id, connection, cas);
                 Ok(Renewal::Kept(Valid::For(claim.ttl)))
             }
-            // Changed by another connection of this client, or by another client. A server that has no room to store
-            // the value deletes the one that is there.
+            // Changed by another connection of this client, or by another client. A server that has no room
+            // to store the value deletes the one that is there.
             (Self::Swap(_), Reply::Changed | Reply::Refused(_)) => return Self::Read,
             (_, Reply::Missing) => Ok(Renewal::Lost(Loss::Removed)),
             (Self::Read, Reply::Item(item)) => match value::owner(&item.value, claim.id) {

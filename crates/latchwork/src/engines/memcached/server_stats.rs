@@ -122,7 +122,7 @@ impl ServerStats {
                 self.uptime = Duration::from_secs(seconds);
             }
             ("version", value) => self.version = wire::shown(value),
-            // The same word counts evictions in one reply, and says whether they are on in the other.
+            // In `stats`, `evictions` is a count; in `stats settings` it is `on` or `off`.
             ("evictions", "off") => self.evicts = false,
             ("evictions", value) => self.evicted = value.parse().unwrap_or(self.evicted),
             ("cas_enabled", value) => self.has_cas = value == "yes",

@@ -1,4 +1,5 @@
-//! The value at a lock's key: the claim's id, LF, its note; with `!` before it if an operator revoked the lock.
+//! The value at a lock's key: the claim's id, LF, its note; with `!` before it if an operator revoked the
+//! lock.
 
 use std::time::Duration;
 

@@ -64,8 +64,8 @@ impl Requests {
     }
 }
 
-/// A client asks for so many seconds more than the lease: the server counts in whole seconds, the first of which may be
-/// all but over, and its clock may tick late.
+/// A client asks for so many seconds more than the lease: the server counts in whole seconds, the first of
+/// which may be all but over, and its clock may tick late.
 pub(super) const EXTRA_SECONDS: u64 = 2;
 
 /// The seconds to ask for.

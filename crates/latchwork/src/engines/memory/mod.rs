@@ -75,7 +75,8 @@ impl Memory {
         Ok(Self::new())
     }
 
-    /// Lets the next call of `verb` fail: before it acts with [`Effect::None`], after it with [`Effect::Unknown`].
+    /// Lets the next call of `verb` fail: before it acts with [`Effect::None`], after it with
+    /// [`Effect::Unknown`].
     pub fn fail_next(&self, verb: Verb, effect: Effect) {
         self.shared().fails.insert(verb, effect);
     }

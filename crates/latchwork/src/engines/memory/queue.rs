@@ -64,8 +64,8 @@ impl Queue {
         self.entries.push(Entry::waiting(claim, now));
     }
 
-    /// Grants the lock to waiters, in order of arrival, for as long as they may hold beside the holders. Returns
-    /// the newest token; `last_token` is the newest one before.
+    /// Grants the lock to waiters, in order of arrival, for as long as they may hold beside the holders.
+    /// Returns the newest token; `last_token` is the newest one before.
     pub(super) fn admit(&mut self, last_token: u64, now: Moment) -> u64 {
         let (mut admission, mut token) = (Admission::default(), last_token);
         for entry in &mut self.entries {

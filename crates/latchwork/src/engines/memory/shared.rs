@@ -17,7 +17,8 @@ use crate::{Effect, LockName, Loss, Result};
 #[derive(Default)]
 pub(super) struct Shared {
     locks: HashMap<LockName, Queue, BuildIdentityHasher>,
-    /// Holders whose lock was revoked at once, until their next renewal: each with the end of its former lease.
+    /// Holders whose lock was revoked at once, until their next renewal: each with the end of its former
+    /// lease.
     revoked: HashMap<ClaimId, Moment, BuildIdentityHasher>,
     last_token: u64,
     pub(super) cells: CellTable,

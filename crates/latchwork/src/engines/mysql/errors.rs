@@ -31,7 +31,8 @@ pub(super) mod code {
     pub(super) const DURING_COMMIT: u16 = 1180;
     /// The statement was ended by an operator, or by a limit on its time. Only the statement was undone.
     pub(super) const INTERRUPTED: [u16; 3] = [1317, 1969, 3024];
-    /// The connection or the server ends, or has not come up: shutdown, network, killed, idle for too long, no quorum.
+    /// The connection or the server ends, or has not come up: shutdown, network, killed, idle for too long,
+    /// no quorum.
     pub(super) const CONNECTION_ENDS: [u16; 11] =
         [1047, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 4031, 4169];
 }
@@ -50,7 +51,8 @@ fn effect(wire_error: &WireError) -> Effect {
     }
 }
 
-/// The error of a connection that was never opened, or of a transaction that was never committed: nothing was done.
+/// The error of a connection that was never opened, or of a transaction that was never committed: nothing was
+/// done.
 pub(super) fn refused(wire_error: &WireError, options: &Options) -> Error {
     let (engine, place, user) = (options.engine, &options.shown_as, &options.login.user);
     let (code, words) = match wire_error {

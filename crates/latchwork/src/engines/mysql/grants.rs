@@ -1,5 +1,5 @@
-//! The SQL that an administrator runs for a user who may not create the tables, or may not use them. It can be run
-//! again: existing tables stay as they are.
+//! The SQL that an administrator runs for a user who may not create the tables, or may not use them. It can
+//! be run again: existing tables stay as they are.
 
 use super::options::{Options, Scheme};
 use super::{cells, inserts, session, statements};
@@ -19,7 +19,8 @@ impl Account {
         text.rsplit_once('@').map(|(user, host)| Self::new(user, host))
     }
 
-    /// From an "Access denied" message, which names the account: `... for user 'app'@'10.0.0.%' to database 'jobs'`.
+    /// From an "Access denied" message, which names the account: `... for user 'app'@'10.0.0.%' to database
+    /// 'jobs'`.
     pub(super) fn refused(message: &str) -> Option<Self> {
         let (_, rest) = message.split_once("for user '")?;
         let (account, _) = rest.rsplit_once("' to database '")?;
@@ -60,8 +61,8 @@ pub(super) fn of_tokens(options: &Options, account: &Account) -> String {
     script(options, &[session::create_table(&fence)], LOCK_RIGHTS, &[fence], account)
 }
 
-/// For a user who may not use the database of the URL. `None`: the tables are in another database, and rights on them
-/// do not help.
+/// For a user who may not use the database of the URL. `None`: the tables are in another database, and rights
+/// on them do not help.
 pub(super) fn to_enter(options: &Options, message: &str) -> Option<String> {
     let database = &options.login.database;
     let is_elsewhere = options.table.split_once('.').is_some_and(|(other, _)| other != database);

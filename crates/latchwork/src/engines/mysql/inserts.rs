@@ -3,8 +3,8 @@
 
 use crate::engines::sql::{LOCKS, Statement, TokenTable};
 
-/// Used only for the floor of tokens and for times that people read, so the time at which the statement began is good
-/// enough.
+/// Used only for the floor of tokens and for times that people read, so the time at which the statement began
+/// is good enough.
 const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
 /// The table of tokens.
 const TOKENS: TokenTable = TokenTable {
@@ -18,7 +18,8 @@ const TOKENS: TokenTable = TokenTable {
 /// The current time, shifted into the past or the future, so that the row expires with the ttl.
 const CREATE_TIME: &str = "SYSDATE(6) + INTERVAL ($3 - $4) MICROSECOND";
 
-/// The statements that create the tables. Names are bytes: in the usual collations `a`, `A` and `a ` are equal.
+/// The statements that create the tables. Names are bytes: in the usual collations `a`, `A` and `a ` are
+/// equal.
 pub(super) fn create_tables(table: &str) -> [String; 2] {
     [
         format!(

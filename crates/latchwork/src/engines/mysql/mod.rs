@@ -3,8 +3,8 @@
 //! With `scheme=row`, the default, locks are rows of two tables, by the algorithm of `engines/sql`: an
 //! uncontended claim is one `UPDATE` of the row of the lock, which returns the token by `LAST_INSERT_ID`, and
 //! any other claim is a transaction that locks this row. Neither server can push notifications, so waiters
-//! poll: the first waiter often, and those behind it less often the further back they are. `scheme=insert` and
-//! `scheme=session` are those of `engines/sql/insert` and `engines/sql/session`.
+//! poll: the first waiter often, and those behind it less often the further back they are. `scheme=insert`
+//! and `scheme=session` are those of `engines/sql/insert` and `engines/sql/session`.
 
 mod cells;
 mod connection;

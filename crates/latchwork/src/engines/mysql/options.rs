@@ -38,7 +38,8 @@ impl Options {
     /// The options for the engine of this scheme.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the option and its valid values, but never its value.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the option and its valid values, but never
+    /// its value.
     pub(super) fn of(url: &EngineUrl, scheme: Scheme) -> Result<Self> {
         let (scheme_options, default_table): (&[_], _) = match scheme {
             Scheme::Row => (&[], "latchwork"),

@@ -13,8 +13,8 @@ use crate::engines::sql::{Query, QueryResult, SqlValue, Transaction};
 use crate::net::per_runtime;
 use crate::{Effect, Result};
 
-/// The maximum number of connections of one client on one runtime. Most clients have one: others are opened when
-/// a statement is to be sent while all are in a transaction.
+/// The maximum number of connections of one client on one runtime. Most clients have one: others are opened
+/// when a statement is to be sent while all are in a transaction.
 const MAX_CONNECTIONS: usize = 4;
 
 /// Statements hold it shared, transactions and opening exclusively, so that no statement is sent into the

@@ -1,9 +1,9 @@
 //! A connection with the statements of rows prepared on it.
 //!
-//! In MySQL and MariaDB a failed statement does not end its transaction: statements that were sent behind it are still
-//! carried out, and would be committed. So a commit is sent only when all statements before it were answered. And
-//! autocommit is off meanwhile: otherwise the statements behind one that ended the transaction (a deadlock) would each be
-//! committed by themselves.
+//! In MySQL and MariaDB a failed statement does not end its transaction: statements that were sent behind it
+//! are still carried out, and would be committed. So a commit is sent only when all statements before it were
+//! answered. And autocommit is off meanwhile: otherwise the statements behind one that ended the transaction
+//! (a deadlock) would each be committed by themselves.
 
 use std::sync::Arc;
 
@@ -20,8 +20,9 @@ use super::wire::{Batch, MysqlCommand, PendingResponse, Reply, StatementId, Wire
 use crate::engines::sql::{Query, QueryResult, SqlValue, Statement, StatementMap};
 use crate::{Effect, Error, ErrorKind, Result};
 
-/// Beginning and end of a transaction, on MariaDB and on MySQL. A client that is stopped in a transaction must not block
-/// a lock. MariaDB has a setting for that, which the session has set; MySQL has only the timeout of an idle session.
+/// Beginning and end of a transaction, on MariaDB and on MySQL. A client that is stopped in a transaction
+/// must not block a lock. MariaDB has a setting for that, which the session has set; MySQL has only the
+/// timeout of an idle session.
 const BEGIN: [&str; 2] = ["SET SESSION autocommit = 0", "SET SESSION autocommit = 0, wait_timeout = 3"];
 const END: [&str; 2] = ["SET SESSION autocommit = 1", "SET SESSION autocommit = 1, wait_timeout = DEFAULT"];
 
@@ -42,8 +43,8 @@ pub(super) struct PreparedConnection {
 
 type Statements<S> = StatementMap<S, (Text, StatementId)>;
 
-/// Held while the statements are prepared. If that is cancelled, the connection is closed at once. Otherwise it
-/// would stay until every statement sent on it had waited for its locks.
+/// Held while the statements are prepared. If that is cancelled, the connection is closed at once. Otherwise
+/// it would stay until every statement sent on it had waited for its locks.
 struct OpeningGuard<'a>(&'a Connection);
 
 impl Drop for OpeningGuard<'_> {
@@ -63,7 +64,8 @@ impl PreparedConnection {
     /// Connects and prepares the statements; makes the tables if they are missing.
     ///
     /// # Errors
-    /// The error of the server. [`ErrorKind::Denied`] with the statements that make the tables, if this user may not.
+    /// The error of the server. [`ErrorKind::Denied`] with the statements that make the tables, if this user
+    /// may not.
     pub(super) async fn open(options: Arc<Options>) -> Result<Self> {
         let connection = Connection::open(options.clone()).await?;
         let opening = OpeningGuard(&connection);
@@ -93,7 +95,8 @@ impl PreparedConnection {
         self.connection.close();
     }
 
-    /// Refuses a server whose clock stands still while a statement waits: leases would begin before they were granted.
+    /// Refuses a server whose clock stands still while a statement waits: leases would begin before they were
+    /// granted.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`], naming the setting.
@@ -166,8 +169,8 @@ impl PreparedConnection {
     /// Runs a statement on cells.
     ///
     /// # Errors
-    /// The error of the server, and [`ErrorKind::Invalid`] for a value that is longer than it accepts. Such a value would
-    /// end the connection, on which other tasks wait for replies.
+    /// The error of the server, and [`ErrorKind::Invalid`] for a value that is longer than it accepts. Such a
+    /// value would end the connection, on which other tasks wait for replies.
     pub(super) async fn run_on_cells(&self, statement: CellStatement, values: &[SqlValue]) -> Result<Reply> {
         let CellStatements { statements, max_allowed_packet } =
             self.of_cells.get_or_try_init(|| self.prepare_cells()).await?;
@@ -291,8 +294,8 @@ fn statements_used(options: &Options) -> &'static [Statement] {
     }
 }
 
-/// Prepares statements; makes their tables if they are missing. `sql` is for an administrator, if this user may
-/// not.
+/// Prepares statements; makes their tables if they are missing. `sql` is for an administrator, if this user
+/// may not.
 async fn prepare_or_make<S>(
     connection: &Connection,
     texts: Vec<(S, Text)>,

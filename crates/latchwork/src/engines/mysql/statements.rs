@@ -5,8 +5,8 @@ use super::options::Scheme;
 use super::wire::MysqlParam;
 use crate::engines::sql::{self, FENCE, LOCKS, SqlValue, Statement};
 
-/// Microseconds on the database's clock. `SYSDATE` is evaluated when it is reached, after any wait for a locked
-/// row. All other functions return the time at which the statement began. Every session is in UTC.
+/// Microseconds on the database's clock. `SYSDATE` is evaluated when it is reached, after any wait for a
+/// locked row. All other functions return the time at which the statement began. Every session is in UTC.
 pub(super) const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))";
 
 /// The SQL of a statement as it is sent, with `?` for each parameter.
@@ -57,7 +57,8 @@ impl Text {
 fn own(statement: Statement) -> Option<&'static str> {
     match statement {
         Statement::ClaimUncontended => Some(include_str!("sql/claim_uncontended.sql")),
-        // Not INSERT IGNORE: that leaves a shared lock on an existing row, and two transactions with one deadlock.
+        // Not INSERT IGNORE: that leaves a shared lock on an existing row, and two transactions with one
+        // deadlock.
         Statement::MakeRow => Some(
             "INSERT INTO {lock} (name, token) SELECT $1, coalesce(max(f.token), 0) FROM {lock} AS f WHERE f.name = '' \
                  ON DUPLICATE KEY UPDATE token = {lock}.token",
@@ -68,7 +69,8 @@ fn own(statement: Statement) -> Option<&'static str> {
     }
 }
 
-/// The statements that create the tables. Names are bytes: in the usual collations `a`, `A`, `ä` and `a ` are equal.
+/// The statements that create the tables. Names are bytes: in the usual collations `a`, `A`, `ä` and `a ` are
+/// equal.
 pub(super) fn create_tables(table: &str) -> [String; 2] {
     [
         format!(

@@ -104,7 +104,8 @@ impl Connection {
     /// Connects and prepares the statements. Creates the tables if they are missing.
     ///
     /// # Errors
-    /// The error of the server. [`ErrorKind::Denied`] with the SQL that creates the tables, if this user may not.
+    /// The error of the server. [`ErrorKind::Denied`] with the SQL that creates the tables, if this user may
+    /// not.
     pub(super) async fn open(shared: Arc<Shared>) -> Result<Self> {
         let options = &shared.options;
         let unreachable = |why: &str| {

@@ -8,8 +8,8 @@ use super::wire::WireError;
 use crate::engines::sql::Conflict;
 use crate::{Effect, Error, ErrorKind};
 
-/// statement_completion_unknown: servers that replicate by consensus return it when they do not know whether a
-/// commit was carried out.
+/// statement_completion_unknown: servers that replicate by consensus return it when they do not know whether
+/// a commit was carried out.
 const COMPLETION_UNKNOWN: &str = "40003";
 
 /// The error of a statement that may have been carried out, unless the server reports that it was not.
@@ -35,7 +35,8 @@ pub(super) fn not_connected(wire_error: impl Into<WireError>, options: &Options)
     if lacks_privilege { error.with_sql(grants::to_connect(options)) } else { error }
 }
 
-/// The error of a failed attempt to create tables. `sql` creates them, and grants this user the rights on them.
+/// The error of a failed attempt to create tables. `sql` creates them, and grants this user the rights on
+/// them.
 pub(super) fn not_created(wire_error: impl Into<WireError>, options: &Options, sql: String) -> Error {
     let wire_error = wire_error.into();
     let no_schema = matches!(&wire_error, WireError::Refused { code, .. } if code == SqlState::INVALID_SCHEMA_NAME.code());

@@ -1,5 +1,5 @@
-//! The SQL that an administrator runs for a user who may not create the tables, or may not use them. It can be run
-//! again: existing tables stay as they are.
+//! The SQL that an administrator runs for a user who may not create the tables, or may not use them. It can
+//! be run again: existing tables stay as they are.
 
 use super::options::{Options, Scheme};
 use super::{cells, inserts, session, statements};

@@ -2,10 +2,10 @@
 //!
 //! With `scheme=row`, the default, locks are rows of two tables, by the algorithm of `engines/sql`: an
 //! uncontended claim is one `INSERT ... ON CONFLICT DO UPDATE ... RETURNING token`, and any other claim is a
-//! transaction that locks the row of the lock. A client listens on a channel of its own, on the connection that
-//! its statements share and on which they are pipelined. The transaction that hands a lock over sends `NOTIFY`
-//! to the channel of the next holder. Behind a pooler neither prepared statements nor `LISTEN` work: every
-//! statement is sent as text, and waiters poll. `scheme=insert` and `scheme=session` are those of
+//! transaction that locks the row of the lock. A client listens on a channel of its own, on the connection
+//! that its statements share and on which they are pipelined. The transaction that hands a lock over sends
+//! `NOTIFY` to the channel of the next holder. Behind a pooler neither prepared statements nor `LISTEN` work:
+//! every statement is sent as text, and waiters poll. `scheme=insert` and `scheme=session` are those of
 //! `engines/sql/insert` and `engines/sql/session`.
 
 mod bounded;

@@ -30,7 +30,8 @@ pub(super) enum Scheme {
 
 impl Scheme {
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an unknown scheme, or an option of another scheme.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an unknown scheme, or an option of another
+    /// scheme.
     pub(super) fn of(url: &EngineUrl) -> Result<Self> {
         let known = [("row", Self::Row), ("insert", Self::Insert), ("session", Self::Session)];
         let scheme = choice(url, "scheme", &known)?;
@@ -70,7 +71,8 @@ impl Options {
     /// The options for the engine of this scheme.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the option and its valid values, but never its value.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the option and its valid values, but never
+    /// its value.
     pub(super) fn of(url: &EngineUrl, scheme: Scheme) -> Result<Self> {
         url.expect_only(&KNOWN)?;
         if Scheme::of(url)? != scheme {

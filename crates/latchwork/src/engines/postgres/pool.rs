@@ -1,10 +1,10 @@
-//! The connections of one runtime. One is enough for most clients. Statements share it, and a transaction uses
-//! it exclusively if no statement is under way on it. More connections are opened only for statements and
-//! transactions that must not wait.
+//! The connections of one runtime. One is enough for most clients. Statements share it, and a transaction
+//! uses it exclusively if no statement is under way on it. More connections are opened only for statements
+//! and transactions that must not wait.
 //!
-//! Behind a pooler every statement uses a connection exclusively as well. After its reply the pooler gives the
-//! server to another client. If the pooler has forwarded a part of the next statement by then, that statement
-//! is split (pgbouncer's issue 759).
+//! Behind a pooler every statement uses a connection exclusively as well. After its reply the pooler gives
+//! the server to another client. If the pooler has forwarded a part of the next statement by then, that
+//! statement is split (pgbouncer's issue 759).
 
 use std::sync::{Arc, Mutex};
 
@@ -156,8 +156,8 @@ pub(super) enum MainGuard<'a> {
     Exclusive(RwLockWriteGuard<'a, ()>),
 }
 
-/// A connection in exclusive use, usually for a transaction. If it is dropped before its end, the connection is closed,
-/// and the server rolls back.
+/// A connection in exclusive use, usually for a transaction. If it is dropped before its end, the connection
+/// is closed, and the server rolls back.
 pub(super) struct PostgresTransaction {
     connection: ExclusiveConnection,
     pool: Arc<RuntimePool>,

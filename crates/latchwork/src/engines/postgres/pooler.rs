@@ -1,5 +1,5 @@
-//! Detects a pooler between a client and the server. A pooler may give the server connection, with its prepared
-//! statements and its channels, to another client after each transaction.
+//! Detects a pooler between a client and the server. A pooler may give the server connection, with its
+//! prepared statements and its channels, to another client after each transaction.
 
 use tokio::io::AsyncReadExt;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
@@ -8,7 +8,8 @@ use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 const CANCEL_REQUEST_LENGTH: usize = 16;
 const PROCESS_ID: std::ops::Range<usize> = 8..12;
 
-/// Whether the process that answers is not the one that the handshake named. A pooler invents that process id.
+/// Whether the process that answers is not the one that the handshake named. A pooler invents that process
+/// id.
 pub(super) async fn is_between(client: &Client) -> Result<bool, tokio_postgres::Error> {
     let named = process_id_of_handshake(client).await;
     let answer = client.simple_query("SELECT pg_backend_pid()").await?;

@@ -38,7 +38,8 @@ struct HeartbeatBatch {
     full: Option<(usize, oneshot::Sender<()>)>,
 }
 
-/// A waiting claim, and where its answer goes. `None`: a heartbeat is not enough, and the claim must be sent again.
+/// A waiting claim, and where its answer goes. `None`: a heartbeat is not enough, and the claim must be sent
+/// again.
 pub(super) struct Heartbeat {
     pub(super) claim: Claim,
     pub(super) answer: oneshot::Sender<Option<KeyState>>,

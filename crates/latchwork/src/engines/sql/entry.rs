@@ -66,8 +66,8 @@ impl Entry {
         })
     }
 
-    /// The holder of an uncontended lock: its token, and the columns of the lock's row from `id` on. `None`: the lock
-    /// has no holder.
+    /// The holder of an uncontended lock: its token, and the columns of the lock's row from `id` on. `None`:
+    /// the lock has no holder.
     pub(super) fn uncontended(token: i64, row: &[SqlValue]) -> Result<Option<Self>> {
         let [id, expires, since, revoked, note, owner] = row else { return Err(corrupt_table()) };
         if *id == SqlValue::Null {
@@ -106,8 +106,9 @@ impl Entry {
         ]
     }
 
-    /// The record of a holder that was revoked at once, until its renewal has read it. Its ticket is negative, and
-    /// every queue begins above zero. `hand_over` is the time at which the lease would have ended.
+    /// The record of a holder that was revoked at once, until its renewal has read it. Its ticket is
+    /// negative, and every queue begins above zero. `hand_over` is the time at which the lease would have
+    /// ended.
     pub(super) fn revocation_record(self) -> Self {
         let (ticket, hand_over) = (-self.token, self.expires);
         Self { ticket, hand_over, expires: 0, revoked: true, ..self }
@@ -131,7 +132,8 @@ impl Entry {
         self.holds() && claim.takes_over(self.id, self.mode, self.owner.as_ref())
     }
 
-    /// The answer to a claim that already holds. The time left counts from the reply, and is less than the ttl.
+    /// The answer to a claim that already holds. The time left counts from the reply, and is less than the
+    /// ttl.
     pub(super) fn grant(&self, now: i64) -> Verdict {
         let left = Duration::from_micros((self.expires - now).max(0) as u64);
         Verdict::Granted(Grant { token: Some(self.token as u64), valid: Valid::For(left) })

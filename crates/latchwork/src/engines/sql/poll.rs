@@ -16,7 +16,8 @@ use crate::engine::{Busy, Claim, Grant, Valid, Verdict};
 const MIN_INTERVAL: Duration = Duration::from_millis(2);
 const MAX_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Watchers of a cell have no order in which the rear ones could poll less often. So all of them slow down to this.
+/// Watchers of a cell have no order in which the rear ones could poll less often. So all of them slow down to
+/// this.
 const MAX_CELL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The state of a claim in the queue when it polled. Times are on the database's clock.
@@ -35,8 +36,8 @@ pub(super) struct PolledClaim {
 }
 
 impl<S: RowStore> RowEngine<S> {
-    /// The state of a waiter that receives no notifications. Its heartbeat is a write and costs a commit, so it is sent
-    /// only when it is due.
+    /// The state of a waiter that receives no notifications. Its heartbeat is a write and costs a commit, so
+    /// it is sent only when it is due.
     pub(super) async fn poll(&self, claim: &Claim) -> Result<Option<Verdict>> {
         let answer = self.run(Statement::Poll, [name(claim), SqlValue::id(claim.id)]).await?;
         let Some(polled) = PolledClaim::read(&answer)? else { return Ok(None) };
@@ -131,7 +132,8 @@ mod tests {
         claim
     }
 
-    /// A claim that waits behind a holder whose lease ends in `left` microseconds, and behind `ahead - 1` waiters.
+    /// A claim that waits behind a holder whose lease ends in `left` microseconds, and behind `ahead - 1`
+    /// waiters.
     fn waiting(claim: &Claim, ahead: u32, left: i64) -> PolledClaim {
         let (now, first_end) = (1_000 * SECOND, 1_000 * SECOND + left);
         let mut holder = Entry::waiting(claim, Vec::new(), 1, now);

@@ -65,22 +65,23 @@ impl<V> TransactionEnd<V> {
     }
 }
 
-/// The first statements of a transaction on a lock. They read its row, the claim's own entry, and the front of the
-/// queue.
+/// The first statements of a transaction on a lock. They read its row, the claim's own entry, and the front
+/// of the queue.
 pub(super) fn opening(name: &LockName, id: ClaimId) -> Vec<Query> {
     let name = || SqlValue::bytes(name.as_str().as_bytes());
     vec![
         Query::new(Statement::LockRow, [name()]),
         Query::new(Statement::FindEntry, [name(), SqlValue::id(id)]),
         Query::new(Statement::ReadPage, [name(), SqlValue::Int(0), SqlValue::Int(PAGE)]),
-        // Last, when all of these rows are locked. A waiter counts a lease that is handed over from its newest
-        // claim, so the database must not count it from an earlier time.
+        // Last, when all of these rows are locked. A waiter counts a lease that is handed over from its
+        // newest claim, so the database must not count it from an earlier time.
         Query::new(Statement::Now, []),
     ]
 }
 
 impl<'t, T: Transaction> Queue<'t, T> {
-    /// From the results of the [`opening`]: the queue, and the claim's own entry. `None`: the lock has no row.
+    /// From the results of the [`opening`]: the queue, and the claim's own entry. `None`: the lock has no
+    /// row.
     pub(super) fn open(
         transaction: &'t mut T,
         name: &LockName,
@@ -275,8 +276,9 @@ impl<'t, T: Transaction> Queue<'t, T> {
         self.commit(Verdict::Granted(grant))
     }
 
-    /// Walks through the queue from its front: deletes expired entries, and grants the lock to waiters until one is not
-    /// compatible with the holders. The claim in `caller` learns of its grant by the answer, and needs no notification.
+    /// Walks through the queue from its front: deletes expired entries, and grants the lock to waiters until
+    /// one is not compatible with the holders. The claim in `caller` learns of its grant by the answer, and
+    /// needs no notification.
     async fn advance(&mut self, caller: Option<&Claim>) -> Result<Advanced> {
         let (mut advanced, mut admission) = (Advanced::default(), Admission::default());
         while !admission.is_full()

@@ -6,15 +6,16 @@ use super::value::SqlValue;
 /// then the columns of its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::engines) enum Statement {
-    /// Claims a lock that has no holder and no waiter: name, id, ttl, note, owner. Returns a row with the token
-    /// if the claim was granted.
+    /// Claims a lock that has no holder and no waiter: name, id, ttl, note, owner. Returns a row with the
+    /// token if the claim was granted.
     ClaimUncontended,
     /// Releases a lock that has no waiter: name, id.
     ReleaseUncontended,
-    /// Locks the row of a lock: name. Returns the token, whether the lock is contended, the last ticket; then the
-    /// id, expiry, since, revoked, note and owner of the holder.
+    /// Locks the row of a lock: name. Returns the token, whether the lock is contended, the last ticket; then
+    /// the id, expiry, since, revoked, note and owner of the holder.
     LockRow,
-    /// The time. A statement of its own, because a statement that waits for a row may have read the clock before.
+    /// The time. A statement of its own, because a statement that waits for a row may have read the clock
+    /// before.
     Now,
     /// Inserts the row of a lock if it does not exist: name.
     MakeRow,
@@ -35,9 +36,9 @@ pub(in crate::engines) enum Statement {
     DeleteEntry,
     /// Makes a waiting entry a holder: name, ticket, token, expiry, since.
     GrantEntry,
-    /// A heartbeat of a waiter: name, id, the new lease of its entry. Where the database supports it, returns a row
-    /// with the ticket, the time left of the first lease ahead (null: no holder is ahead), the number of entries
-    /// ahead, and the newest token.
+    /// A heartbeat of a waiter: name, id, the new lease of its entry. Where the database supports it, returns
+    /// a row with the ticket, the time left of the first lease ahead (null: no holder is ahead), the number
+    /// of entries ahead, and the newest token.
     Heartbeat,
     /// The state of a waiting claim, where the server cannot push: name, id. See `poll.sql`.
     Poll,
@@ -49,8 +50,8 @@ pub(in crate::engines) enum Statement {
     RevokeUncontended,
     /// Revokes a holder in the queue: name, id, whether at once.
     RevokeQueued,
-    /// The holders of uncontended locks between two names: from, to. Now, name, token, id, expiry, since, revoked,
-    /// note, owner.
+    /// The holders of uncontended locks between two names: from, to. Now, name, token, id, expiry, since,
+    /// revoked, note, owner.
     ListUncontended,
     /// The entries of queues between two names: from, to. Now, name, and the columns of an entry.
     ListQueued,
@@ -62,8 +63,8 @@ pub(in crate::engines) enum Statement {
     /// Locks the claim's entry in the queue, in the same way: name, id.
     OwnEntry,
     /// Inserts a row: name, holder, ttl, age, owner, note. Where one statement does everything
-    /// ([`RowStore::INSERTS_IN_ONE_STATEMENT`](super::RowStore)), it also replaces a row that is expired or of the
-    /// same owner. It then returns a row with its token and the time left, or no row.
+    /// ([`RowStore::INSERTS_IN_ONE_STATEMENT`](super::RowStore)), it also replaces a row that is expired or
+    /// of the same owner. It then returns a row with its token and the time left, or no row.
     Insert,
     /// Renews an inserted row: name, holder, ttl, age.
     RenewInserted,
@@ -79,8 +80,8 @@ pub(in crate::engines) enum Statement {
     /// Locks an inserted row of this holder: name, holder. Returns a row, or no row if it does not exist, or
     /// if another transaction has locked it.
     OwnInserted,
-    /// Replaces a row that is expired or of the same owner. Used instead of [`Statement::Insert`] where that takes
-    /// a transaction and such a row was read. Takes the values of [`Statement::Insert`].
+    /// Replaces a row that is expired or of the same owner. Used instead of [`Statement::Insert`] where that
+    /// takes a transaction and such a row was read. Takes the values of [`Statement::Insert`].
     ReplaceInserted,
     /// The second statement of that transaction: draws a token for an inserted row, unless it has one. Takes
     /// the values of [`Statement::Insert`].
@@ -146,8 +147,8 @@ impl Statement {
         Self::OwnEntry,
     ];
 
-    /// The statements of a sweep. A revocation needs [`Statement::ForgetRevoked`], too. They are rare, so they are
-    /// not prepared in advance.
+    /// The statements of a sweep. A revocation needs [`Statement::ForgetRevoked`], too. They are rare, so
+    /// they are not prepared in advance.
     pub(in crate::engines) const OF_SWEEP: [Self; 7] = [
         Self::SweepDue,
         Self::MakeFloor,

@@ -1,7 +1,7 @@
 //! A value for each of some statements.
 
-/// Values by statement, such as prepared statements. The look-up is linear, so the most frequent statements come
-/// first.
+/// Values by statement, such as prepared statements. The look-up is linear, so the most frequent statements
+/// come first.
 #[derive(Debug)]
 pub(in crate::engines) struct StatementMap<S, V>(Vec<(S, V)>);
 

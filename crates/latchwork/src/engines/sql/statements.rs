@@ -1,6 +1,6 @@
 //! The SQL that all databases have in common. `$1` is the first value, `{lock}` and `{claim}` are the tables.
-//! `{now}` is the database's clock in microseconds at the moment when the expression is evaluated, not when the
-//! statement began.
+//! `{now}` is the database's clock in microseconds at the moment when the expression is evaluated, not when
+//! the statement began.
 
 use super::statement::Statement;
 
@@ -8,8 +8,8 @@ const ENTRY: &str =
     "ticket, id, channel, mode, permits, token, hand_over, expires, since, revoked, note, owner";
 const HOLDER: &str = "id, expires, since, revoked, note, owner";
 
-/// The SQL of a statement for the tables whose names begin with `table`. `own` is the SQL of this database, where it
-/// differs.
+/// The SQL of a statement for the tables whose names begin with `table`. `own` is the SQL of this database,
+/// where it differs.
 pub(in crate::engines) fn text(statement: Statement, own: Option<&str>, table: &str, now: &str) -> String {
     own.unwrap_or_else(|| common(statement))
         .replace("{lock}", &format!("{table}_lock"))

@@ -11,9 +11,10 @@
 //!
 //! A sweep ends by raising the floor to a day ago. The next one is due when the floor is an hour older than
 //! that, and forgets the names that are not above it. So every claim that could create a forgotten name again
-//! began long after the floor was committed, and sees it: no statement of Latchwork waits for an hour. A claim that
-//! meets a sweep either draws a new token first, and its row is kept, or finds the row deleted, and starts above
-//! the floor. After the clock was set back, no sweep is due until it has passed the floor again.
+//! began long after the floor was committed, and sees it: no statement of Latchwork waits for an hour. A
+//! claim that meets a sweep either draws a new token first, and its row is kept, or finds the row deleted,
+//! and starts above the floor. After the clock was set back, no sweep is due until it has passed the floor
+//! again.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,8 +28,8 @@ use crate::{ErrorKind, Result};
 
 /// How many names are forgotten at most in one transaction.
 const PAGE: usize = 500;
-/// How often a client checks whether a sweep is due, in seconds, and the maximum random delay on top. The delay
-/// spreads the checks of many clients.
+/// How often a client checks whether a sweep is due, in seconds, and the maximum random delay on top. The
+/// delay spreads the checks of many clients.
 const INTERVAL: u64 = 60 * 60;
 const JITTER: u64 = 30 * 60;
 
@@ -109,7 +110,8 @@ pub(super) async fn sweep_if_due(table: impl SweepTable) {
     }
 }
 
-/// Sweeps. Errors are dropped: no caller waits for the result, and the next sweep repeats the part that failed.
+/// Sweeps. Errors are dropped: no caller waits for the result, and the next sweep repeats the part that
+/// failed.
 pub(super) async fn sweep(table: impl SweepTable, due: DueSweep) {
     if !due.has_floor {
         // Fails if another client was faster.

@@ -68,7 +68,8 @@ fn template(statement: Statement) -> &'static str {
             "SELECT {name_as_bytes}{contended} FROM {tokens} WHERE {name} > {value} AND token <= $2{is_old} \
              ORDER BY {name} LIMIT $3"
         }
-        // Checks every condition again on the newest version of the row: a concurrent claim may have been faster.
+        // Checks every condition again on the newest version of the row: a concurrent claim may have been
+        // faster.
         Statement::Forget => {
             "DELETE FROM {tokens} WHERE {name} = {value} AND token <= $2{is_old}{is_uncontended}"
         }

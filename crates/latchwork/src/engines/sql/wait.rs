@@ -28,8 +28,8 @@ impl<S: RowStore> RowEngine<S> {
         }
     }
 
-    /// Sends a heartbeat and returns the position. `None`: the claim does not wait any more, or the lease ahead of it
-    /// may have ended.
+    /// Sends a heartbeat and returns the position. `None`: the claim does not wait any more, or the lease
+    /// ahead of it may have ended.
     pub(super) async fn heartbeat(&self, claim: &Claim) -> Result<Option<Verdict>> {
         let answer = self.send_heartbeat(claim).await?;
         let Some([_ticket, SqlValue::Int(left @ 1..), ahead, token]) = answer.rows.first().map(Vec::as_slice)
@@ -48,8 +48,8 @@ impl<S: RowStore> RowEngine<S> {
     }
 }
 
-/// When a waiter that receives notifications repeats its claim: three times in the life of its entry, and when the
-/// lease ahead of it ends.
+/// When a waiter that receives notifications repeats its claim: three times in the life of its entry, and
+/// when the lease ahead of it ends.
 pub(super) fn recheck_in(claim: &Claim, first_end: Option<Duration>) -> Duration {
     let heartbeat = claim.wait_lease / 3;
     first_end.map_or(heartbeat, |end| heartbeat.min(end + Duration::from_millis(1)))

@@ -15,7 +15,8 @@ use super::store::first;
 use crate::clock;
 use crate::engine::{Busy, Claim, Grant, Mark, Verdict};
 
-/// A waiter claims again after this long at the latest, because a message for it may have been lost on a full FIFO.
+/// A waiter claims again after this long at the latest, because a message for it may have been lost on a full
+/// FIFO.
 const RECHECK_AFTER: Duration = Duration::from_secs(10);
 
 impl Queue<'_> {
@@ -135,8 +136,8 @@ impl Queue<'_> {
         Ok(entry.ticket)
     }
 
-    /// The verdict for a claim in the queue. Its mark lists the sessions to watch: that of the waiter just ahead, or
-    /// those of all holders if no waiter is ahead.
+    /// The verdict for a claim in the queue. Its mark lists the sessions to watch: that of the waiter just
+    /// ahead, or those of all holders if no waiter is ahead.
     fn queued(
         &self,
         claim: &Claim,
@@ -152,7 +153,8 @@ impl Queue<'_> {
         let position = first(count, params![name, ticket], |row| row.get::<_, u32>(0))?.unwrap_or_default();
         let watched: Vec<u64> = match ahead {
             Some(waiter) if !waiter.holds() => {
-                // A stopped process ahead is not dead. The further behind a claim is, the less often it is repeated.
+                // A stopped process ahead is not dead. The further behind a claim is, the less often it is
+                // repeated.
                 busy.again_in = RECHECK_AFTER.min(Duration::from_secs(3) * position);
                 vec![waiter.session]
             }

@@ -23,8 +23,8 @@ pub(super) struct Doorbell {
 #[derive(Default)]
 struct DoorbellState {
     claims: HashMap<ClaimId, WaitingClaim>,
-    /// One for each runtime that a task waits in. A runtime that no thread drives must not keep messages from the
-    /// others.
+    /// One for each runtime that a task waits in. A runtime that no thread drives must not keep messages from
+    /// the others.
     readers: HashMap<runtime::Id, ReaderTask>,
     readers_started: u64,
 }
@@ -52,8 +52,8 @@ struct WaitingClaim {
 }
 
 impl Doorbell {
-    /// Keeps messages for `id` from now on. Called before the claim is queued, because a message may arrive before
-    /// `wait` is called.
+    /// Keeps messages for `id` from now on. Called before the claim is queued, because a message may arrive
+    /// before `wait` is called.
     pub(super) fn expect(&self, id: ClaimId) {
         lock_ignoring_poison(&self.state).claims.entry(id).or_default();
     }
@@ -70,8 +70,8 @@ impl Doorbell {
         lock_ignoring_poison(&self.state).claims.remove(&id).map(|claim| claim.position)
     }
 
-    /// The next message for `id`, which must be expected. May be dropped at any time: a message stays until it is
-    /// returned.
+    /// The next message for `id`, which must be expected. May be dropped at any time: a message stays until
+    /// it is returned.
     pub(super) async fn next(&self, id: ClaimId, session: &Session) -> io::Result<FifoMessage> {
         loop {
             start_reader(&self.state, session)?;
@@ -86,8 +86,8 @@ impl Doorbell {
         }
     }
 
-    /// Reads from the session's new descriptor: every reader ends, and each waiting task starts another and claims
-    /// again, because messages that the old reader had not read are lost.
+    /// Reads from the session's new descriptor: every reader ends, and each waiting task starts another and
+    /// claims again, because messages that the old reader had not read are lost.
     pub(super) fn restart(&self) {
         let readers = {
             let mut state = lock_ignoring_poison(&self.state);
@@ -149,8 +149,8 @@ fn start_reader(state: &Arc<Mutex<DoorbellState>>, session: &Session) -> io::Res
     Ok(())
 }
 
-/// The task that reads the FIFO. When it ends (its runtime may), every waiting task claims again, and one of them
-/// starts another reader.
+/// The task that reads the FIFO. When it ends (its runtime may), every waiting task claims again, and one of
+/// them starts another reader.
 struct FifoReader {
     state: Weak<Mutex<DoorbellState>>,
     runtime: runtime::Id,

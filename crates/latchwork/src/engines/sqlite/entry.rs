@@ -149,8 +149,8 @@ pub(super) fn other_permit_count(db: &Connection, claim: &Claim) -> rusqlite::Re
     first(db.prepare_cached(SELECT)?, values, Entry::read)
 }
 
-/// Records that the lock was taken away from a holder at once: the row stays behind all others until its release. It
-/// holds nothing, and the statements that read the queue skip it.
+/// Records that the lock was taken away from a holder at once: the row stays behind all others until its
+/// release. It holds nothing, and the statements that read the queue skip it.
 pub(super) fn record_revocation(db: &Connection, name: &str, holder: Entry) -> rusqlite::Result<()> {
     const LAST: &str = "SELECT max(coalesce(max(ticket), 0), 1) FROM claim WHERE name = ?1";
     let last = first(db.prepare_cached(LAST)?, [name], |row| row.get::<_, i64>(0))?.unwrap_or(1);

@@ -18,13 +18,14 @@ pub(super) struct Location {
     pub(super) sessions: PathBuf,
     /// The path of the database relative to the folder of sessions.
     pub(super) database_from_sessions: PathBuf,
-    /// The mode of the database and of every FIFO: open to the group if the folder is, and never to other users.
+    /// The mode of the database and of every FIFO: open to the group if the folder is, and never to other
+    /// users.
     pub(super) file_mode: u32,
 }
 
 impl Location {
-    /// The database of `sqlite:` without a path. It depends on the user alone, and not on XDG variables, which differ
-    /// between a login shell and cron, so that all processes of the user respect the same locks.
+    /// The database of `sqlite:` without a path. It depends on the user alone, and not on XDG variables,
+    /// which differ between a login shell and cron, so that all processes of the user respect the same locks.
     pub(super) fn of_this_user() -> Result<Self> {
         let (home, database) = home_and_database()?;
         // The home of a service user often does not exist, and root would create it here.
@@ -99,8 +100,8 @@ pub(super) fn home_and_database() -> Result<(PathBuf, PathBuf)> {
     Ok((home, database))
 }
 
-/// Refuses network file systems. File locks and FIFOs work within one machine only, so two machines could both hold the
-/// lock.
+/// Refuses network file systems. File locks and FIFOs work within one machine only, so two machines could
+/// both hold the lock.
 fn refuse_network(folder: &Path) -> Result<()> {
     const NETWORK: [(FsType, &str); 9] = [
         (statfs::NFS_SUPER_MAGIC, "NFS"),

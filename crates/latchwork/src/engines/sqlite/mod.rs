@@ -1,9 +1,9 @@
 //! `sqlite:` the embedded default: one file, many processes of one machine, no server.
 //!
-//! An uncontended lock costs one statement, and so does its release. A contended lock has a queue in the file: the
-//! releasing client writes the grant of the next waiter, and sends a message to that waiter's FIFO. Each waiter also
-//! keeps the FIFO of the client ahead open, which reports at once when that client dies. All processes read one clock
-//! (`CLOCK_BOOTTIME`), so leases need no allowance for drift.
+//! An uncontended lock costs one statement, and so does its release. A contended lock has a queue in the
+//! file: the releasing client writes the grant of the next waiter, and sends a message to that waiter's FIFO.
+//! Each waiter also keeps the FIFO of the client ahead open, which reports at once when that client dies. All
+//! processes read one clock (`CLOCK_BOOTTIME`), so leases need no allowance for drift.
 
 mod cells;
 mod claim;
@@ -66,8 +66,8 @@ impl Sqlite {
     /// Opens the database at `path`, or creates it. The folder must exist and be on a local file system.
     ///
     /// # Errors
-    /// [`ErrorKind::Denied`] or [`ErrorKind::Invalid`] if the path cannot be used, [`ErrorKind::Corrupt`] if it is
-    /// not a database, [`ErrorKind::Unsupported`] on a network file system; each names the path.
+    /// [`ErrorKind::Denied`] or [`ErrorKind::Invalid`] if the path cannot be used, [`ErrorKind::Corrupt`] if
+    /// it is not a database, [`ErrorKind::Unsupported`] on a network file system; each names the path.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::open_at(Location::at(path.as_ref())?)
     }
@@ -137,8 +137,8 @@ impl Sqlite {
         Ok(Self { shared, store: SharedStore::new(store) })
     }
 
-    /// A descriptor that keeps this session alive: while any process has it open, other clients treat the claims of
-    /// this session as those of a living process. Their leases still end.
+    /// A descriptor that keeps this session alive: while any process has it open, other clients treat the
+    /// claims of this session as those of a living process. Their leases still end.
     ///
     /// # Errors
     /// [`ErrorKind::Unreachable`] if this process has no descriptor left.
@@ -182,8 +182,8 @@ impl Sqlite {
         }
     }
 
-    /// Runs `work` as the only writer, then sends its messages: inline if no other process writes, else on a thread
-    /// that may wait.
+    /// Runs `work` as the only writer, then sends its messages: inline if no other process writes, else on a
+    /// thread that may wait.
     async fn write<T: Send + 'static>(
         &self,
         work: impl Fn(&Shared, &Connection) -> rusqlite::Result<(T, Outbox)> + Send + 'static,
@@ -204,7 +204,8 @@ async fn open_store(location: &Location) -> Result<Store> {
 }
 
 impl Shared {
-    /// Sends the messages after the commit, when the write lock is released: a woken client must not find it locked.
+    /// Sends the messages after the commit, when the write lock is released: a woken client must not find it
+    /// locked.
     fn write<T>(
         &self,
         store: &mut Store,

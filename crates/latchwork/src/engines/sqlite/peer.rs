@@ -20,8 +20,8 @@ pub(super) struct Peer(File);
 pub(super) type Outbox = Vec<(Peer, FifoMessage)>;
 
 impl Peer {
-    /// `None` if the session is dead. Another failure to open its FIFO (no descriptor left, not permitted) says
-    /// nothing about the session, and is an error.
+    /// `None` if the session is dead. Another failure to open its FIFO (no descriptor left, not permitted)
+    /// says nothing about the session, and is an error.
     pub(super) fn open(folder: &Path, session: u64) -> io::Result<Option<Self>> {
         match open_fifo(&fifo_path(folder, session), false, true) {
             Ok(file) => Ok(Some(Self(file))),
@@ -36,8 +36,8 @@ impl Peer {
         }
     }
 
-    /// Wakes the owner of the session. A full FIFO means that the owner is stopped; the owner claims again by itself
-    /// some time after it continues.
+    /// Wakes the owner of the session. A full FIFO means that the owner is stopped; the owner claims again by
+    /// itself some time after it continues.
     fn send(&self, message: FifoMessage) {
         let _ = (&self.0).write(&message.encode());
     }

@@ -45,8 +45,8 @@ impl<'a> Queue<'a> {
         Self { db, session, sessions, now: now(), outbox: Outbox::new(), position: QueuePosition::default() }
     }
 
-    /// `None` if the session is dead. An error ends the transaction, because a wrong guess would take the lock of a
-    /// living holder.
+    /// `None` if the session is dead. An error ends the transaction, because a wrong guess would take the
+    /// lock of a living holder.
     pub(super) fn peer(&self, session: u64) -> rusqlite::Result<Option<Peer>> {
         Peer::open(self.sessions, session)
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
@@ -82,9 +82,9 @@ impl<'a> Queue<'a> {
         Ok(())
     }
 
-    /// Removes holders that are gone, and grants the lock to waiters in the order of arrival, for as long as they may
-    /// hold beside the holders. Only the sessions of waiters about to be granted are probed: a dead session never
-    /// receives the lock, and the cost does not grow with the queue.
+    /// Removes holders that are gone, and grants the lock to waiters in the order of arrival, for as long as
+    /// they may hold beside the holders. Only the sessions of waiters about to be granted are probed: a dead
+    /// session never receives the lock, and the cost does not grow with the queue.
     pub(super) fn settle(&mut self, name: &str, caller: Option<&Claim>) -> rusqlite::Result<SettledQueue> {
         let (mut settled, mut admission, mut ticket) = (SettledQueue::default(), Admission::default(), 0);
         while !admission.is_full() {

@@ -14,7 +14,8 @@ impl Queue<'_> {
         let Some(mine) = find(self.db, name, claim.id)? else { return Ok(Released::NotHeld) };
         remove(self.db, name, &mine)?;
         let settled = self.settle(name, None)?;
-        // The waiter just behind watched this session, and must watch another now; unless it was granted the lock.
+        // The waiter just behind watched this session, and must watch another now; unless it was granted the
+        // lock.
         if !(mine.holds() && settled.handed_over) {
             self.recheck_behind(name, mine.ticket)?;
         }
@@ -25,8 +26,8 @@ impl Queue<'_> {
         })
     }
 
-    /// Hands an exclusively held lock to the waiter behind its holder, by the holder's known place. Returns false if
-    /// the claim does not hold the lock at that place.
+    /// Hands an exclusively held lock to the waiter behind its holder, by the holder's known place. Returns
+    /// false if the claim does not hold the lock at that place.
     pub(super) fn hand_over(&mut self, claim: &Claim, position: QueuePosition) -> rusqlite::Result<bool> {
         const DELETE_OWN: &str =
             "DELETE FROM claim WHERE name = ?1 AND ticket = ?2 AND id = ?3 AND token = ?4 AND expires > ?5";
@@ -40,8 +41,8 @@ impl Queue<'_> {
             next.filter(|next| !next.holds() && matches!(next.mode, Mode::Exclusive | Mode::Write))
             && let Some(peer) = self.peer(next.session)?
         {
-            // The grant of an exclusive holder is the newest. Its token is stored nowhere else, and need not be: the
-            // next token is greater.
+            // The grant of an exclusive holder is the newest. Its token is stored nowhere else, and need not
+            // be: the next token is greater.
             self.hand_to(name, &next, peer, position.token)?;
         } else {
             raise_token(db, name, position.token)?;

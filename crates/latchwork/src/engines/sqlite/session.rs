@@ -1,8 +1,9 @@
 //! A session: one FIFO per client, which is its doorbell, its liveness check and its death notice.
 //!
-//! The owner keeps the read end open. A process that can open the write end knows that the owner is alive; a process
-//! that keeps the write end open is told by the kernel, at once, when the owner dies; and a write wakes the owner. One
-//! object has all three uses, so there is no order of closing to get wrong, and it works across pid namespaces.
+//! The owner keeps the read end open. A process that can open the write end knows that the owner is alive; a
+//! process that keeps the write end open is told by the kernel, at once, when the owner dies; and a write
+//! wakes the owner. One object has all three uses, so there is no order of closing to get wrong, and it works
+//! across pid namespaces.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -64,8 +65,9 @@ impl Session {
         lock_ignoring_poison(&self.fifo).file.as_fd().try_clone_to_owned()
     }
 
-    /// Creates the FIFO again if it was removed (by a cleaner of temporary files, for example). Without it this session
-    /// looks dead, and a lock granted to it could be taken at once. Returns whether it was removed.
+    /// Creates the FIFO again if it was removed (by a cleaner of temporary files, for example). Without it
+    /// this session looks dead, and a lock granted to it could be taken at once. Returns whether it was
+    /// removed.
     pub(super) fn restore(&self, folder: &File) -> io::Result<bool> {
         let mut fifo = lock_ignoring_poison(&self.fifo);
         let found = fstatat(folder, self.file_name.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW);
@@ -124,7 +126,8 @@ pub(super) fn chown_to_owner_of(folder: &Path, created: &Path) -> io::Result<()>
     Ok(())
 }
 
-/// Removes the FIFOs of dead sessions. Ids are random and never used again, so a dead session never comes back.
+/// Removes the FIFOs of dead sessions. Ids are random and never used again, so a dead session never comes
+/// back.
 fn remove_leftovers(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

@@ -1,8 +1,8 @@
 //! The connection of a session, shared by the tasks of its client.
 //!
-//! A request that can write at once does so inline. A request that must wait for another process takes the connection
-//! to a blocking thread; requests that come meanwhile wait until it is back. It is never reserved for one of them:
-//! a request whose runtime stands still would keep it from all others.
+//! A request that can write at once does so inline. A request that must wait for another process takes the
+//! connection to a blocking thread; requests that come meanwhile wait until it is back. It is never reserved
+//! for one of them: a request whose runtime stands still would keep it from all others.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -41,8 +41,8 @@ impl SharedStore {
         Arc::new(Self { store: Mutex::new(Some(Box::new(store))), returned: Notify::new() })
     }
 
-    /// Runs `work` with the connection: inline if it need not wait, else on a blocking thread. `work` returns `None`
-    /// if it would have to wait and must not.
+    /// Runs `work` with the connection: inline if it need not wait, else on a blocking thread. `work` returns
+    /// `None` if it would have to wait and must not.
     pub(super) async fn run<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl Fn(&mut Store, Blocking) -> Result<Option<T>> + Send + 'static,

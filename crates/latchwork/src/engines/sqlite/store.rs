@@ -20,13 +20,13 @@ use crate::{Error, ErrorKind, Result};
 const SCHEMA: &str = include_str!("schema.sql");
 const APPLICATION_ID: i64 = 1_281_454_179;
 const LAYOUT: i64 = 2;
-/// Pages of write-ahead log before a checkpoint. Few, because the first process that opens a database reads the whole
-/// log; not fewer, because each checkpoint waits for the disk twice.
+/// Pages of write-ahead log before a checkpoint. Few, because the first process that opens a database reads
+/// the whole log; not fewer, because each checkpoint waits for the disk twice.
 const CHECKPOINT_AFTER_PAGES: i64 = 1_000;
 /// The longest wait for another program that keeps the database locked, where waiting is allowed.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// The time between two checks whether the files are still in place. A holder's next renewal notices their removal
-/// anyway; a check in every call would cost an uncontended lock a tenth of its speed.
+/// The time between two checks whether the files are still in place. A holder's next renewal notices their
+/// removal anyway; a check in every call would cost an uncontended lock a tenth of its speed.
 const CHECK_FILES_EVERY: Duration = Duration::from_millis(1);
 
 /// Whether the calling thread may sleep in the kernel.
@@ -67,8 +67,8 @@ impl Store {
         }))
     }
 
-    /// Runs `work` as the only writer. `restore_session` checks the session in its folder, and returns whether it was
-    /// removed there. `None` if the call would have to wait and `blocking` forbids it.
+    /// Runs `work` as the only writer. `restore_session` checks the session in its folder, and returns
+    /// whether it was removed there. `None` if the call would have to wait and `blocking` forbids it.
     pub(super) fn write<T>(
         &mut self,
         blocking: Blocking,
@@ -79,7 +79,8 @@ impl Store {
         if now >= self.check_files_at {
             let is_unchanged = restore_session(&self.write_lock).is_ok_and(|was_removed| !was_removed);
             if !is_unchanged || identity(&self.location, &self.write_lock).ok() != Some(self.identity) {
-                // Deleted or replaced: claims in the former file are void, and other processes use the new one.
+                // Deleted or replaced: claims in the former file are void, and other processes use the new
+                // one.
                 let Some(opened) = Self::open(&self.location, blocking)? else { return Ok(None) };
                 *self = opened;
                 restore_session(&self.write_lock)
@@ -139,8 +140,8 @@ pub(super) fn transaction<T>(
     done
 }
 
-/// The first row of a statement, which is stepped to its end: an unfinished `RETURNING` would keep its transaction
-/// open, and the log would never be checkpointed.
+/// The first row of a statement, which is stepped to its end: an unfinished `RETURNING` would keep its
+/// transaction open, and the log would never be checkpointed.
 pub(super) fn first<T>(
     mut statement: CachedStatement<'_>,
     params: impl Params,
@@ -177,8 +178,8 @@ fn create_file(location: &Location) -> io::Result<()> {
     }
 }
 
-/// Device and inode of the file at the path of the database. Read often, hence relative to the open folder: a walk down
-/// the whole path costs several times as much.
+/// Device and inode of the file at the path of the database. Read often, hence relative to the open folder: a
+/// walk down the whole path costs several times as much.
 fn identity(location: &Location, write_lock: &File) -> io::Result<(u64, u64)> {
     let found = fstatat(write_lock, location.database_from_sessions.as_path(), AtFlags::AT_SYMLINK_NOFOLLOW)?;
     Ok((found.st_dev, found.st_ino))

@@ -158,9 +158,9 @@ impl Shared {
     }
 }
 
-/// Whether the claim's node exists, as far as its watch has reported.
-/// A revoked claim does not certainly exist: its operator may have deleted its node, and the next holder created
-/// another one under the same name.
+/// Whether the claim's node exists, as far as its watch has reported. A revoked claim does not certainly
+/// exist: its operator may have deleted its node, and the next holder created another one under the same
+/// name.
 fn certainly_exists(claim: &TrackedClaim, session: i64) -> bool {
     let is_untouched = claim.loss.is_none() && !claim.is_rewritten && !claim.is_gone;
     claim.session == session && claim.is_held && claim.own_watch.is_active() && is_untouched

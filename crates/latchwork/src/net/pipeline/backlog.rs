@@ -88,9 +88,9 @@ impl Backlog {
         }
     }
 
-    /// Removes every group that was not begun, is not kept, and whose replies were all dropped. It must not be
-    /// written later: the server would grant a lock that nobody knows of. The requests of the backlog are the
-    /// last of `waiting`, in the same order.
+    /// Removes every group that was not begun, is not kept, and whose replies were all dropped. It must not
+    /// be written later: the server would grant a lock that nobody knows of. The requests of the backlog are
+    /// the last of `waiting`, in the same order.
     pub(super) fn remove_abandoned<R, E>(&mut self, waiting: &mut VecDeque<WaitingRequest<R, E>>) {
         let unbegun = self.groups.iter().filter(|queued| !queued.is_begun);
         // A server that replied before it was waiting has taken some requests away.

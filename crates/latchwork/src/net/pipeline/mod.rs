@@ -5,8 +5,8 @@
 //! Requests that other tasks send meanwhile are left to the read task, which writes them together. It does
 //! not wait until there are so many that the server would run out of work.
 //!
-//! A request that is abandoned before its first byte was written is withdrawn: it is never sent. Requests that
-//! are *kept* are sent in any case.
+//! A request that is abandoned before its first byte was written is withdrawn: it is never sent. Requests
+//! that are *kept* are sent in any case.
 //!
 //! A *retired* connection takes no new requests from its users, and still answers the outstanding ones. A
 //! *closed* one answers nothing.
@@ -48,14 +48,14 @@ pub(crate) trait Codec: Send + Sync + 'static {
     /// The maximum number of bytes that `decode` leaves unread, before it returns a reply or an error.
     const MAX_UNREAD: usize;
 
-    /// Sent when the pipeline is dropped. The connection then ends when the outstanding requests are answered.
-    /// `None`: a dropped pipeline closes at once.
+    /// Sent when the pipeline is dropped. The connection then ends when the outstanding requests are
+    /// answered. `None`: a dropped pipeline closes at once.
     const TERMINATE: Option<&'static [u8]> = None;
 
-    /// Takes the first reply from `bytes`, and advances `bytes` behind it. `None` if the reply has not arrived
-    /// in full: what `bytes` still contains is seen again when more bytes are behind it, with `progress` as
-    /// this left it. `progress` is new for each reply; the codec sees to that. `expected` belongs to the
-    /// request of this reply. It returns `None` if no request is outstanding.
+    /// Takes the first reply from `bytes`, and advances `bytes` behind it. `None` if the reply has not
+    /// arrived in full: what `bytes` still contains is seen again when more bytes are behind it, with
+    /// `progress` as this left it. `progress` is new for each reply; the codec sees to that. `expected`
+    /// belongs to the request of this reply. It returns `None` if no request is outstanding.
     ///
     /// # Errors
     /// Why the connection cannot be used any more.

@@ -96,9 +96,9 @@ fn collect(history: &History) -> (Vec<Observer>, Answers<'_>) {
 struct Led<'a> {
     by_term: BTreeMap<u64, &'a Hold>,
     perhaps: Option<Point>,
-    /// From the call to the answer of campaigns whose process was stopped in between. On an engine that keeps the leader's
-    /// value with its claim, such a candidate may lead before it knows. If its lease ends before the process
-    /// continues, it never knows, and its answer has a later term.
+    /// From the call to the answer of campaigns whose process was stopped in between. On an engine that keeps
+    /// the leader's value with its claim, such a candidate may lead before it knows. If its lease ends before
+    /// the process continues, it never knows, and its answer has a later term.
     stopped: Vec<(Point, Point)>,
     /// The greatest term that had begun, in the order of the starts.
     begun: Vec<(Point, u64)>,

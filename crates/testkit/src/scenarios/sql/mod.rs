@@ -18,7 +18,7 @@ use crate::network::proxy::Proxy;
 use crate::servers::SqlSession;
 
 /// A database with a fault harness around it.
-#[allow(async_fn_in_trait)]
+#[allow(async_fn_in_trait, reason = "its futures are awaited by the test itself, and need not be Send")]
 pub trait SqlHarness: Deref<Target = FaultHarness> {
     /// The proxy between the server and its clients.
     fn proxy(&self) -> &Proxy;

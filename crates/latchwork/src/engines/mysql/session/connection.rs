@@ -15,20 +15,21 @@ use crate::engines::sql::session::{
 use crate::engines::sql::{SqlValue, Statement};
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
-/// How often the client polls whether a killed connection is gone. The server itself pauses for 5 ms in between.
+/// How often the client polls whether a killed connection is gone. The server itself pauses for 5 ms in
+/// between.
 const MAX_KILL_POLLS: usize = 600;
 const NO_SUCH_THREAD: u16 = 1094;
-/// The address of this connection's client. It distinguishes the connection from one with the same number after a
-/// restart.
+/// The address of this connection's client. It distinguishes the connection from one with the same number
+/// after a restart.
 const OWN_HOST: &str = "SELECT CRC32(HOST) FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()";
 const EXISTS: &str = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = ? AND CRC32(HOST) = ?";
 const STILL_EXISTS: &str =
     "SELECT COUNT(*) + 0 * SLEEP(0.005) FROM information_schema.PROCESSLIST WHERE ID = ? AND CRC32(HOST) = ?";
-/// Takes a lock whose name contains the connection's own number, and which is never released. The server stores no name
-/// for a connection, so this marks the connection as one of Latchwork.
+/// Takes a lock whose name contains the connection's own number, and which is never released. The server
+/// stores no name for a connection, so this marks the connection as one of Latchwork.
 const MARK: &str = "DO GET_LOCK(CONCAT('latchwork:', CONNECTION_ID()), 0)";
-/// The holder of a lock: its number, its address, its user and host, and whether it is marked. The server shows the
-/// connections of other users only with the right PROCESS.
+/// The holder of a lock: its number, its address, its user and host, and whether it is marked. The server
+/// shows the connections of other users only with the right PROCESS.
 const HOLDER: &str = "SELECT h.id, CRC32(COALESCE(p.HOST, '')), COALESCE(CONCAT(p.USER, '@', p.HOST), ''), \
                     COALESCE(IS_USED_LOCK(CONCAT('latchwork:', h.id)) = h.id, 0) \
                     FROM (SELECT IS_USED_LOCK(?) AS id) AS h LEFT JOIN information_schema.PROCESSLIST AS p ON p.ID = h.id \
@@ -161,8 +162,8 @@ impl MysqlAdvisoryConnection {
         }
     }
 
-    /// The statement that draws tokens. Two tasks may prepare it at once: a task must not wait for another one, whose
-    /// runtime may be blocked.
+    /// The statement that draws tokens. Two tasks may prepare it at once: a task must not wait for another
+    /// one, whose runtime may be blocked.
     async fn token_statement(&self) -> Result<StatementId> {
         match self.draw_token.get() {
             Some(prepared) => Ok(*prepared),

@@ -1,8 +1,8 @@
 //! `mysql:`, `mariadb:` with `scheme=session`: locks by `GET_LOCK`, which the server keeps for a connection.
 //!
-//! The algorithm is that of `engines/sql/session`. A free lock is one `GET_LOCK` with a timeout of zero, and a second
-//! statement draws the token if the claim is fenced; a wait is `GET_LOCK` with the slice as its timeout. `wait_timeout`
-//! makes a lease of the connection, and `KILL CONNECTION` ends another one.
+//! The algorithm is that of `engines/sql/session`. A free lock is one `GET_LOCK` with a timeout of zero, and
+//! a second statement draws the token if the claim is fenced; a wait is `GET_LOCK` with the slice as its
+//! timeout. `wait_timeout` makes a lease of the connection, and `KILL CONNECTION` ends another one.
 
 mod connection;
 
@@ -28,7 +28,8 @@ struct MysqlAdvisory {
 }
 
 impl MysqlSession {
-    /// Connects to the server that `url` names, with `scheme=session`. See `docs/engines/mysql.md` for the options.
+    /// Connects to the server that `url` names, with `scheme=session`. See `docs/engines/mysql.md` for the
+    /// options.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an unknown option,

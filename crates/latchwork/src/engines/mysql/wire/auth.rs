@@ -4,8 +4,8 @@ use ring::digest::{Context, Digest, SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 
 use super::WireError;
 
-/// The response to a server that asks for authentication by this plugin. `nonce` is random data that the server
-/// drew for this connection.
+/// The response to a server that asks for authentication by this plugin. `nonce` is random data that the
+/// server drew for this connection.
 ///
 /// # Errors
 /// If this client lacks the plugin, or would have to send the password unencrypted.

@@ -13,8 +13,8 @@ pub(super) struct ColumnDefinition {
 }
 
 impl ColumnDefinition {
-    /// Skips the six names, which are of variable length, and parses the packet from its end: the length of the
-    /// rest, character set (2 bytes), width (4), type, flags (2), decimals and two bytes of filler.
+    /// Skips the six names, which are of variable length, and parses the packet from its end: the length of
+    /// the rest, character set (2 bytes), width (4), type, flags (2), decimals and two bytes of filler.
     ///
     /// # Errors
     /// If it is cut short.

@@ -35,7 +35,8 @@ pub(in crate::engines::mysql) struct ConnectOptions {
     pub(in crate::engines::mysql) tls: Option<Arc<ClientConfig>>,
 }
 
-/// Passes the connection phase. Returns the stream, encrypted if the URL asks for that, with nothing outstanding.
+/// Passes the connection phase. Returns the stream, encrypted if the URL asks for that, with nothing
+/// outstanding.
 ///
 /// # Errors
 /// Why this user cannot use this server.

@@ -1,4 +1,5 @@
-//! `Protocol::HandshakeResponse41` and `Protocol::SSLRequest`: what this client answers to the server's handshake.
+//! `Protocol::HandshakeResponse41` and `Protocol::SSLRequest`: what this client answers to the server's
+//! handshake.
 
 /// One more than the longest payload of a packet.
 const MAX_PACKET_SIZE: u32 = 1 << 24;

@@ -1,5 +1,5 @@
-//! The client protocol of MySQL and MariaDB, as far as locks need it. Messages, constants and basic types have the
-//! names of the manual ("MySQL Client/Server Protocol").
+//! The client protocol of MySQL and MariaDB, as far as locks need it. Messages, constants and basic types
+//! have the names of the manual ("MySQL Client/Server Protocol").
 //!
 //! | file | what |
 //! |---|---|

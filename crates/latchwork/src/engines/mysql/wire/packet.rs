@@ -23,7 +23,8 @@ pub(super) fn put_packet(out: &mut Vec<u8>, sequence_id: u8, put: impl FnOnce(&m
     true
 }
 
-/// Takes the payload of the first packet, and advances `bytes` behind it. `None` if it has not arrived in full.
+/// Takes the payload of the first packet, and advances `bytes` behind it. `None` if it has not arrived in
+/// full.
 ///
 /// # Errors
 /// If it is too long.

@@ -27,8 +27,8 @@ const USUAL_COMMAND: usize = 512;
 /// commands are answered.
 pub(in crate::engines::mysql) struct MysqlPipeline {
     pipeline: Arc<Pipeline<MysqlCodec>>,
-    /// Commands are sent even if their replies are dropped. Session locks count on that: the server then knows
-    /// of every claim that its client asked for.
+    /// Commands are sent even if their replies are dropped. Session locks count on that: the server then
+    /// knows of every claim that its client asked for.
     keeps_abandoned: bool,
 }
 
@@ -36,8 +36,8 @@ pub(in crate::engines::mysql) struct MysqlPipeline {
 pub(in crate::engines::mysql) enum MysqlCommand<'a> {
     /// A statement without parameters. It must not contain text of other people.
     Query(&'a str),
-    /// A [`MysqlCommand::Query`] after whose refusal the connection is of no use: it ends then, and later commands are
-    /// not answered.
+    /// A [`MysqlCommand::Query`] after whose refusal the connection is of no use: it ends then, and later
+    /// commands are not answered.
     QueryThatMustSucceed(&'a str),
     Prepare(&'a str),
     Execute(StatementId, &'a [MysqlParam<'a>]),

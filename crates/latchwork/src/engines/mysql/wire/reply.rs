@@ -9,8 +9,8 @@ pub(in crate::engines::mysql) struct Reply {
     pub(in crate::engines::mysql) rows: ResultRows,
     /// The number of rows that matched, whether the statement changed them or not.
     pub(in crate::engines::mysql) matched: u64,
-    /// The value of `LAST_INSERT_ID(...)` in this statement. Valid only if a row matched: otherwise it is that
-    /// of an earlier statement.
+    /// The value of `LAST_INSERT_ID(...)` in this statement. Valid only if a row matched: otherwise it is
+    /// that of an earlier statement.
     pub(in crate::engines::mysql) insert_id: u64,
     /// Of a statement that was prepared.
     pub(super) statement_id: StatementId,

@@ -11,8 +11,8 @@ use super::reply::Reply;
 use super::resultset_row::{binary_row, text_row};
 use crate::engines::sql::SqlValue;
 
-/// The maximum size of a response: far more than any statement of an engine returns. It bounds the memory that
-/// a hostile server can take.
+/// The maximum size of a response: far more than any statement of an engine returns. It bounds the memory
+/// that a hostile server can take.
 const MAX_RESPONSE: usize = 64 << 20;
 const MAX_COLUMNS: u64 = 4_096;
 
@@ -55,8 +55,8 @@ impl PartialResponse {
         Self { to, deprecates_eof, next: NextPacket::First, reply: Reply::default(), size: 0 }
     }
 
-    /// Takes the payload of the next packet. `columns` is kept between the packets of a response. `Some`: it was
-    /// the last packet.
+    /// Takes the payload of the next packet. `columns` is kept between the packets of a response. `Some`: it
+    /// was the last packet.
     ///
     /// # Errors
     /// The connection cannot be used any more. A refusal of the server is a response.

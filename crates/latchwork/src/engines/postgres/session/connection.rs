@@ -70,9 +70,9 @@ struct TokenStatements {
     draw_token: StatementName,
 }
 
-/// Refuses a pooler that assigns a server connection to each transaction: a lock would stay with the next client. Two
-/// clients detect it. While the second has a transaction, the first asks again; after that transaction, the second asks
-/// again:
+/// Refuses a pooler that assigns a server connection to each transaction: a lock would stay with the next
+/// client. Two clients detect it. While the second has a transaction, the first asks again; after that
+/// transaction, the second asks again:
 ///
 /// - A pooler that assigns the connection that was used last gives the second client the one of the first.
 /// - A pooler that assigns the connection that was idle for longest gives the first client another one than before. If it
@@ -114,8 +114,9 @@ async fn backend_number(wire: &AdvisoryWire, before: &str, options: &Options) ->
         .ok_or_else(protocol_error)
 }
 
-/// The settings of a session. They make a lease of the connection: the server ends it when it is silent for a ttl, also
-/// during a wait, and detects that the client is gone. Tokens are durable before the server returns them.
+/// The settings of a session. They make a lease of the connection: the server ends it when it is silent for a
+/// ttl, also during a wait, and detects that the client is gone. Tokens are durable before the server returns
+/// them.
 fn settings(terms: &SessionTerms) -> String {
     let (ttl, slice) = (terms.ttl.as_millis(), terms.slice().as_millis());
     let (check_interval, keepalive) = ((ttl / 4).clamp(50, 1_000), ttl.div_ceil(4_000));
@@ -168,8 +169,8 @@ impl PostgresAdvisoryConnection {
         failed(wire_error, &self.options)
     }
 
-    /// The statements that draw tokens. Two tasks may prepare them at once: a task must not wait for another one, whose
-    /// runtime may be blocked.
+    /// The statements that draw tokens. Two tasks may prepare them at once: a task must not wait for another
+    /// one, whose runtime may be blocked.
     async fn token_statements(&self) -> Result<&TokenStatements> {
         match self.token_statements.get() {
             Some(statements) => Ok(statements),
@@ -207,8 +208,8 @@ impl PostgresAdvisoryConnection {
         }
     }
 
-    /// Sets the `application_name` to the note, unless it is set already. The reply is not awaited: the name is
-    /// only for people to read.
+    /// Sets the `application_name` to the note, unless it is set already. The reply is not awaited: the name
+    /// is only for people to read.
     fn set_name(&self, note: &Note) {
         let is_known = std::mem::replace(&mut *lock_ignoring_poison(&self.note), note.clone()) == *note;
         if !is_known {
@@ -267,8 +268,8 @@ async fn prepare_token_statements(
     Ok(TokenStatements { try_lock: try_lock.await?, draw_token: draw_token.await? })
 }
 
-/// The `application_name` for a note. The server truncates longer names, and shows question marks for all characters
-/// that are not ASCII.
+/// The `application_name` for a note. The server truncates longer names, and shows question marks for all
+/// characters that are not ASCII.
 fn name_of(note: &Note) -> String {
     let mut name = format!("{NAME_PREFIX} {}", note.as_str());
     name.truncate(name.floor_char_boundary(MAX_NAME_LENGTH));

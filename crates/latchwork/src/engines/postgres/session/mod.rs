@@ -30,14 +30,14 @@ struct PostgresAdvisory {
 }
 
 impl PostgresSession {
-    /// Connects to the database that `url` names, with `scheme=session`. See `docs/engines/postgres.md` for the
-    /// options.
+    /// Connects to the database that `url` names, with `scheme=session`. See `docs/engines/postgres.md` for
+    /// the options.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an unknown option,
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) behind a pooler that shares connections, on a
-    /// standby, and on a server older than 14, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if the
-    /// server does not answer.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) behind a pooler that shares connections, on
+    /// a standby, and on a server older than 14, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if
+    /// the server does not answer.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         let (options, terms) = (Arc::new(Options::of(url, Scheme::Session)?), SessionTerms::of(url)?);
         Ok(Self(SessionEngine::connect(PostgresAdvisory { options, terms }).await?))

@@ -49,8 +49,8 @@ pub(super) async fn log_in(options: &Options) -> Result<Box<dyn ByteStream>, Wir
         Some(tls) => encrypt(socket, tls, host).await?,
     };
     let lent = LentStream(Arc::new(Mutex::new(Some(stream))));
-    // Both results are dropped. The handshake is read to its end, and the driver sends no Terminate without being
-    // polled.
+    // Both results are dropped. The handshake is read to its end, and the driver sends no Terminate without
+    // being polled.
     let connecting = options.config.connect_raw(Bounded::new(lent.clone()), NoTls);
     drop(connecting.await.map_err(|error| WireError::from(&error))?);
     let stream = lock_ignoring_poison(&lent.0).take();

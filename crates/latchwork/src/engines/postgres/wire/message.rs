@@ -8,8 +8,8 @@ use crate::net::connection_error::ConnectionError;
 use crate::net::pipeline::Codec;
 use crate::net::tls_failure::TlsFailure;
 
-/// The longest message, and the longest reply, in bytes. It is far more than any expected reply, and limits the memory
-/// that a server can make this process use.
+/// The longest message, and the longest reply, in bytes. It is far more than any expected reply, and limits
+/// the memory that a server can make this process use.
 pub(in crate::engines::postgres) const MAX_MESSAGE: usize = 64 << 20;
 
 /// The reason in the error for bytes that are not a message of this protocol.
@@ -84,8 +84,8 @@ pub(in crate::engines::postgres) enum StatementParam<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Adds a message: its type, its length, and the body that `put` adds. Returns false, and adds nothing, if it is too
-/// long.
+/// Adds a message: its type, its length, and the body that `put` adds. Returns false, and adds nothing, if it
+/// is too long.
 fn put_message(out: &mut Vec<u8>, kind: u8, put: impl FnOnce(&mut Vec<u8>)) -> bool {
     let begin = out.len();
     out.extend_from_slice(&[kind, 0, 0, 0, 0]);
@@ -321,8 +321,8 @@ impl PostgresCodec {
         Ok(None)
     }
 
-    /// Takes an asynchronous message: NoticeResponse, ParameterStatus or NotificationResponse. An ErrorResponse is the
-    /// reason why the connection ends.
+    /// Takes an asynchronous message: NoticeResponse, ParameterStatus or NotificationResponse. An
+    /// ErrorResponse is the reason why the connection ends.
     fn take_asynchronous(&self, message: &[u8]) -> Result<(), WireError> {
         match message[0] {
             b'N' | b'S' | b'A' => Ok(()),

@@ -31,8 +31,8 @@ pub(super) struct AdvisoryWire {
 }
 
 impl AdvisoryWire {
-    /// Connects, with TLS if the options ask for it, and authenticates. The connection is driven by the runtime of
-    /// the caller, or by `moving`.
+    /// Connects, with TLS if the options ask for it, and authenticates. The connection is driven by the
+    /// runtime of the caller, or by `moving`.
     ///
     /// # Errors
     /// If that fails. No request was sent then.
@@ -50,8 +50,9 @@ impl AdvisoryWire {
         self.pipeline.is_closed()
     }
 
-    /// Sends commands without parameters, which must not contain text from outside. As with the methods below, they
-    /// are sent when this returns, and carried out even if the future is dropped. The values in the reply are text.
+    /// Sends commands without parameters, which must not contain text from outside. As with the methods
+    /// below, they are sent when this returns, and carried out even if the future is dropped. The values in
+    /// the reply are text.
     pub(super) fn query(&self, text: &str) -> impl Future<Output = Result<Reply, WireError>> + Send + use<> {
         reply(self.pipeline.clone(), self.send(|out| put_query(out, text)))
     }
@@ -76,8 +77,8 @@ impl AdvisoryWire {
         reply(self.pipeline.clone(), self.send(|out| put_execute(out, statement, params)))
     }
 
-    /// Sends a request, which is carried out even if its reply is not awaited: so a request after an unanswered one has
-    /// a known effect.
+    /// Sends a request, which is carried out even if its reply is not awaited: so a request after an
+    /// unanswered one has a known effect.
     ///
     /// # Errors
     /// If it was not sent.

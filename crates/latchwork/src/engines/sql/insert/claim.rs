@@ -66,7 +66,8 @@ impl<S: RowStore> InsertEngine<S> {
         }
     }
 
-    /// Tries to insert the row. The unique key decides between concurrent claims. `current` is the row to replace.
+    /// Tries to insert the row. The unique key decides between concurrent claims. `current` is the row to
+    /// replace.
     async fn insert(&self, claim: &Claim, current: Option<&InsertedRow>) -> Result<InsertResult> {
         let values = vec![
             name(&claim.name),

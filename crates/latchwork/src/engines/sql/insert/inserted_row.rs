@@ -43,8 +43,8 @@ impl InsertedRow {
         self.left.is_some_and(|left| left <= 0)
     }
 
-    /// Whether another program wrote it. Such a program may name itself as claims are named. But the token that is
-    /// drawn with each row of Latchwork names its holder, too.
+    /// Whether another program wrote it. Such a program may name itself as claims are named. But the token
+    /// that is drawn with each row of Latchwork names its holder, too.
     pub(super) fn is_foreign(&self) -> bool {
         self.holder.is_foreign || self.token.is_none()
     }

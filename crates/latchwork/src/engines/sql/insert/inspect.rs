@@ -36,8 +36,8 @@ impl<S: RowStore> InsertEngine<S> {
             return Ok(Revoked::NotHeld);
         }
         how.check(&row.describe()).map_err(|error| error.about(&lock.name))?;
-        // Only the holder that was read, and not one that has replaced it meanwhile. A foreign holder has only the
-        // name that was read.
+        // Only the holder that was read, and not one that has replaced it meanwhile. A foreign holder has
+        // only the name that was read.
         let revoked = if row.is_foreign() { row.text.clone() } else { row_holder::revoked(&row.text) };
         let [holder, revoked] = [row.text.clone(), revoked].map(SqlValue::Text);
         let statement = if how.is_now() { Statement::DeleteInserted } else { Statement::RevokeInserted };

@@ -5,8 +5,8 @@
 //! claim inserts the row, or replaces a row that is expired, and then draws a token. A row expires at an age
 //! that all programs agree on, by the database's clock: a lease of another length is written as a row with an
 //! earlier or later `create_time`. A renewal rewrites that time, and a release deletes the row. There is no
-//! queue and no notification: waiters poll, with pauses that double from 5 to 80 ms. Tokens come from a second
-//! table, which only Latchwork uses, because rows are deleted and tokens must not go back.
+//! queue and no notification: waiters poll, with pauses that double from 5 to 80 ms. Tokens come from a
+//! second table, which only Latchwork uses, because rows are deleted and tokens must not go back.
 
 mod claim;
 mod inserted_row;
@@ -124,8 +124,8 @@ impl<S: RowStore> SweepTable for InsertEngine<S> {
     }
 
     /// A name with a row in the shared table is in use: the holder's token must not disappear. A claim that
-    /// inserts the row after this read draws a new token with it. The shared table is only read, and no row of
-    /// it is locked.
+    /// inserts the row after this read draws a new token with it. The shared table is only read, and no row
+    /// of it is locked.
     fn in_use(&self, names: &[SqlValue]) -> Result<Vec<Query>> {
         let read = |name: &SqlValue| {
             Ok(Query::new(Statement::ReadInserted, [SqlValue::Text(name.to_text()?), self.max_age()]))

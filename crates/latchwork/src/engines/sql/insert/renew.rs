@@ -28,8 +28,8 @@ impl<S: RowStore> InsertEngine<S> {
         }
     }
 
-    /// The statements that renew a row, and then read how long it lasts: its column may not store fractions of a
-    /// second.
+    /// The statements that renew a row, and then read how long it lasts: its column may not store fractions
+    /// of a second.
     fn renewal_queries(&self, claim: &Claim) -> [Query; 2] {
         let (ttl, holder) = (SqlValue::Int(micros(claim.ttl)), SqlValue::Text(row_holder::text(claim)));
         let values = [name(&claim.name), holder, ttl, self.max_age()];

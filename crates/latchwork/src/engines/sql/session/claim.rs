@@ -11,8 +11,8 @@ use super::{Key, SessionConnection, SessionEngine, SessionStore, TryLock};
 use crate::engine::{Busy, Claim, ClaimId, ClaimState, Lifetime, Mode, Verdict};
 use crate::{Effect, Error, ErrorKind, Result};
 
-/// Waiters blocked longer than this learn who holds the lock. The look-up costs the server more than the lock does, and
-/// most waiters are granted sooner.
+/// Waiters blocked longer than this learn who holds the lock. The look-up costs the server more than the lock
+/// does, and most waiters are granted sooner.
 const HOLDER_LOOKUP_AFTER: Duration = Duration::from_millis(50);
 
 /// The longest time for that look-up.
@@ -48,8 +48,8 @@ impl<S: SessionStore> SessionEngine<S> {
             }
             Ok(TryLock::Busy) => {
                 self.not_granted(claim);
-                // The holder found earlier may have released the lock since. It is looked up again if the claim keeps
-                // waiting.
+                // The holder found earlier may have released the lock since. It is looked up again if the
+                // claim keeps waiting.
                 let mut busy = self.busy(None);
                 claims.update(claim.id, |entry| busy = entry.busy.take().unwrap_or(busy.clone()));
                 busy.again_in = HOLDER_LOOKUP_AFTER.min(busy.again_in);
@@ -103,8 +103,8 @@ impl<S: SessionStore> SessionEngine<S> {
             BeginClaim::Waiting(Some(known)) => return busy(known),
             BeginClaim::Waiting(None) => return busy(self.busy_with_holder(claim.id, key).await),
             BeginClaim::Send(None) => {}
-            // The unanswered request may have been sent on the common connection. A lock that is taken twice on one
-            // connection has to be released twice.
+            // The unanswered request may have been sent on the common connection. A lock that is taken twice
+            // on one connection has to be released twice.
             BeginClaim::Send(Some(unanswered)) => {
                 claims.update(claim.id, |entry| entry.leased = Some(unanswered.clone()));
                 match unanswered.is_unusable() {
@@ -153,8 +153,8 @@ impl<S: SessionStore> SessionEngine<S> {
         }
     }
 
-    /// Busy, with the holder of the lock for people to read. The holder may stay unknown, and a claim that may be
-    /// granted the lock does not wait for the look-up.
+    /// Busy, with the holder of the lock for people to read. The holder may stay unknown, and a claim that
+    /// may be granted the lock does not wait for the look-up.
     async fn busy_with_holder(&self, id: ClaimId, key: Key) -> Busy {
         let participants = match self.0.usable_common() {
             Some(leased) => {

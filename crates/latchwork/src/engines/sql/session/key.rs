@@ -11,7 +11,8 @@ use crate::LockName;
 pub(in crate::engines) struct Key([u8; 32]);
 
 impl Key {
-    /// `namespace` separates locks that the server does not separate: those of other databases, or of other tables.
+    /// `namespace` separates locks that the server does not separate: those of other databases, or of other
+    /// tables.
     pub(in crate::engines) fn of(namespace: &str, name: &LockName) -> Self {
         let mut digest = Context::new(&SHA256);
         [namespace, "\0", name.as_str()].iter().for_each(|part| digest.update(part.as_bytes()));
@@ -27,11 +28,12 @@ impl Key {
         self
     }
 
-    /// For a server that identifies locks by a text: 64 hexadecimal digits. All letters are lower case, so no collation
-    /// merges two keys.
+    /// For a server that identifies locks by a text: 64 hexadecimal digits. All letters are lower case, so no
+    /// collation merges two keys.
     pub(in crate::engines) fn digits(&self) -> [u8; 64] {
         let mut digits = [0; 64];
-        // Arithmetic instead of a look-up table, so that the compiler vectorizes it: this runs for every request.
+        // Arithmetic instead of a look-up table, so that the compiler vectorizes it: this runs for every
+        // request.
         let digit = |nibble: u8| nibble + b'0' + u8::from(nibble > 9) * (b'a' - b'9' - 1);
         for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0) {
             (pair[0], pair[1]) = (digit(byte >> 4), digit(byte & 15));

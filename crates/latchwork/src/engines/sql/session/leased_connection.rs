@@ -26,7 +26,8 @@ impl<C: SessionConnection> LeasedConnection<C> {
         answer
     }
 
-    /// Whether it is closed. Closes it if its lease may have ended, and an answer has been missing for a while.
+    /// Whether it is closed. Closes it if its lease may have ended, and an answer has been missing for a
+    /// while.
     pub(super) fn is_unusable(&self) -> bool {
         if self.liveness.is_expired() {
             self.close();
@@ -34,8 +35,8 @@ impl<C: SessionConnection> LeasedConnection<C> {
         self.is_closed()
     }
 
-    /// Whether a connection that waits in the server is closed or unanswered for too long. A wait takes a slice until
-    /// it is answered.
+    /// Whether a connection that waits in the server is closed or unanswered for too long. A wait takes a
+    /// slice until it is answered.
     pub(super) fn is_stalled(&self) -> bool {
         self.is_closed() || self.liveness.unanswered_for() > self.liveness.ttl * 2
     }
@@ -44,8 +45,8 @@ impl<C: SessionConnection> LeasedConnection<C> {
         self.liveness.is_closed() || self.connection.is_closed()
     }
 
-    /// Sends a heartbeat, unless a request younger than `max_age` was answered. Returns whether the connection surely
-    /// lives.
+    /// Sends a heartbeat, unless a request younger than `max_age` was answered. Returns whether the
+    /// connection surely lives.
     pub(super) async fn heartbeat(&self, max_age: Duration) -> bool {
         // Boxed: most heartbeats are not sent, and the others wait for the server anyway.
         self.liveness.acknowledged_for() < max_age

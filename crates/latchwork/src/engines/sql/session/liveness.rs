@@ -53,7 +53,8 @@ impl Liveness {
         let _ = self.unanswered_since.compare_exchange(0, sent, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// A request was answered. Replies arrive in the order of requests, so all earlier ones were answered as well.
+    /// A request was answered. Replies arrive in the order of requests, so all earlier ones were answered as
+    /// well.
     pub(super) fn answered(&self, sent: Moment) {
         let answered = self.acknowledged.fetch_max(sent.as_micros(), Ordering::AcqRel).max(sent.as_micros());
         self.unanswered_since.store(0, Ordering::SeqCst);

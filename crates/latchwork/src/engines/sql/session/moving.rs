@@ -13,8 +13,8 @@ use super::session_store::CloseHook;
 use crate::net::own_thread::OwnThread;
 use crate::poison::lock_ignoring_poison;
 
-/// The future that reads and writes until the connection ends. Its socket must allow polling on any runtime, as
-/// [`Socket`](super::Socket) does.
+/// The future that reads and writes until the connection ends. Its socket must allow polling on any runtime,
+/// as [`Socket`](super::Socket) does.
 type DriverFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A connection that different runtimes can drive.
@@ -71,8 +71,8 @@ impl Moving {
         ended.close();
     }
 
-    /// The last user is gone. The connection is terminated properly, even while its runtime is blocked. With an
-    /// unanswered request it is ended without waiting for the reply.
+    /// The last user is gone. The connection is terminated properly, even while its runtime is blocked. With
+    /// an unanswered request it is ended without waiting for the reply.
     pub(super) fn leave(self: &Arc<Self>, has_unanswered: bool) {
         if has_unanswered {
             let moving = self.clone();
@@ -83,8 +83,8 @@ impl Moving {
     }
 
     /// Runs a request, and ensures that the connection is driven meanwhile. Checked at every poll: a request
-    /// whose caller is gone continues on another runtime, and the runtime on which it began may be blocked from
-    /// then on.
+    /// whose caller is gone continues on another runtime, and the runtime on which it began may be blocked
+    /// from then on.
     pub(super) async fn moved<T>(self: &Arc<Self>, request: impl Future<Output = T>) -> T {
         let (mut visit, mut request) = (None, pin!(request));
         poll_fn(|context| {
@@ -96,7 +96,8 @@ impl Moving {
         .await
     }
 
-    /// Begins a visit for a request, if it comes from another runtime than the home runtime, which may be blocked.
+    /// Begins a visit for a request, if it comes from another runtime than the home runtime, which may be
+    /// blocked.
     fn visit(self: &Arc<Self>) -> Option<Visit<'_>> {
         let here = Handle::try_current().ok().map(|runtime| runtime.id());
         self.begin_visit(here).then(|| Visit(self))
@@ -134,7 +135,8 @@ impl Moving {
         ended.map(EndedConnection::close)
     }
 
-    /// Drives the connection on the client's thread until the home runtime takes it back, which may be blocked.
+    /// Drives the connection on the client's thread until the home runtime takes it back, which may be
+    /// blocked.
     fn poll_as_visitor(&self, number: u64, context: &mut Context<'_>) -> Poll<()> {
         let mut state = lock_ignoring_poison(&self.state);
         if state.visitor != Some(number) {
@@ -185,8 +187,8 @@ fn store_waker(slot: &mut Option<Waker>, waker: &Waker) {
     }
 }
 
-/// A connection that has ended. Dropped when no mutex is locked. The holders of locks learn of it first, and then the
-/// callers that wait for replies.
+/// A connection that has ended. Dropped when no mutex is locked. The holders of locks learn of it first, and
+/// then the callers that wait for replies.
 struct EndedConnection {
     close_hook: Option<CloseHook>,
     _driver: Option<DriverFuture>,

@@ -33,7 +33,8 @@ impl<S: SessionStore> SessionEngine<S> {
                 let unlocking = pin!(leased.connection.unlock(key));
                 let was_held = leased.request(unlocking).await?;
                 claims.forget(claim.id);
-                // A connection that held the lock holds nothing now and can be used again. Otherwise it is dropped.
+                // A connection that held the lock holds nothing now and can be used again. Otherwise it is
+                // dropped.
                 if was_held && !self.0.is_common(&leased) {
                     pool.put_back(leased.clone());
                 }

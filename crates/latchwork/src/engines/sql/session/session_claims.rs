@@ -39,8 +39,8 @@ impl<C> Entries<C> {
         };
     }
 
-    /// Another claim of this client that may hold this lock. Claims on closed connections do not count: the lock cannot
-    /// be granted again there, and the server decides.
+    /// Another claim of this client that may hold this lock. Claims on closed connections do not count: the
+    /// lock cannot be granted again there, and the server decides.
     fn other_holder(&self, key: Key, id: ClaimId) -> Option<&ClaimEntry<C>> {
         let is_closed =
             |entry: &ClaimEntry<C>| entry.leased.as_ref().is_some_and(|leased| leased.liveness.is_closed());
@@ -126,8 +126,8 @@ impl<C> Default for SessionClaims<C> {
 }
 
 impl<C> SessionClaims<C> {
-    /// Records that a claim is about to be sent: from then on it may hold the lock, answered or not. It is sent on
-    /// `leased`, if there is one and nothing has to be done before.
+    /// Records that a claim is about to be sent: from then on it may hold the lock, answered or not. It is
+    /// sent on `leased`, if there is one and nothing has to be done before.
     ///
     /// # Errors
     /// If another name has the same key.
@@ -176,7 +176,8 @@ impl<C> SessionClaims<C> {
         Ok(begin)
     }
 
-    /// Records that a claim begins to wait in the server, on this runtime. `None` if it has no reason to wait any more.
+    /// Records that a claim begins to wait in the server, on this runtime. `None` if it has no reason to wait
+    /// any more.
     pub(super) fn begin_wait(&self, id: ClaimId, runtime: runtime::Id) -> Option<ServerWait> {
         let wait = ServerWait { number: self.waits.fetch_add(1, Ordering::Relaxed), runtime };
         let mut begun = None;
@@ -297,7 +298,8 @@ mod tests {
         assert!(matches!(claims.begin_claim(&other, key, None), Ok(BeginClaim::Send(None))));
     }
 
-    /// A waiter may hold the lock while its release is under way, and does not after it. The holder holds all the time.
+    /// A waiter may hold the lock while its release is under way, and does not after it. The holder holds all
+    /// the time.
     #[test]
     fn forgetting_a_waiter_does_not_free_the_lock_of_the_holder() {
         let claims = SessionClaims::<()>::default();

@@ -106,8 +106,8 @@ impl<S: SessionStore> SessionEngine<S> {
         None
     }
 
-    /// Uses the same connections, because only they can keep their locks. The client's own thread drives them while
-    /// their runtime is blocked.
+    /// Uses the same connections, because only they can keep their locks. The client's own thread drives them
+    /// while their runtime is blocked.
     pub(in crate::engines) async fn fork(&self) -> Result<Self> {
         Ok(self.clone())
     }
@@ -129,8 +129,8 @@ impl<S: SessionStore> Shared<S> {
                 return Ok(leased); // Another task was faster.
             }
             let leased = Arc::new(self.pool.open().await?);
-            // A task that took longer than the limit may find the common connection of another task, with locks on it.
-            // That one stays.
+            // A task that took longer than the limit may find the common connection of another task, with
+            // locks on it. That one stays.
             let mut common = lock_ignoring_poison(&self.common);
             if let Some(first) = common.as_ref().filter(|first| !first.is_unusable()) {
                 return Ok(first.clone());

@@ -30,8 +30,8 @@ impl Drop for SessionOpeningGuard<'_> {
     }
 }
 
-/// Guards a wait in the server. If the task is dropped with its runtime, the claim is sent again, and the connection of
-/// the wait ends.
+/// Guards a wait in the server. If the task is dropped with its runtime, the claim is sent again, and the
+/// connection of the wait ends.
 struct WaitGuard<'a, S: SessionStore> {
     pool: &'a SessionPool<S>,
     id: ClaimId,
@@ -48,7 +48,8 @@ impl<S: SessionStore> Drop for WaitGuard<'_, S> {
 pub(super) struct SessionPool<S: SessionStore> {
     pub(super) store: S,
     pub(super) claims: Arc<SessionClaims<S::Connection>>,
-    /// The keys of names used recently: hashing a name takes longer than all other local work for a free lock.
+    /// The keys of names used recently: hashing a name takes longer than all other local work for a free
+    /// lock.
     keys: Mutex<HashMap<LockName, Key, BuildIdentityHasher>>,
     idle: Mutex<Vec<Arc<LeasedConnection<S::Connection>>>>,
     pub(super) thread: OwnThread,
@@ -113,8 +114,8 @@ impl<S: SessionStore> SessionPool<S> {
         std::iter::from_fn(|| idle.pop()).find(|leased| !leased.is_unusable())
     }
 
-    /// Waits in the server for a slice, and records the result in the claim's entry. If the claim is gone by then, the
-    /// connection ends, and with it a lock that was granted on it.
+    /// Waits in the server for a slice, and records the result in the claim's entry. If the claim is gone by
+    /// then, the connection ends, and with it a lock that was granted on it.
     pub(super) async fn wait_in_server(self: Arc<Self>, claim: Arc<Claim>, wait: ServerWait) {
         let guard = WaitGuard { pool: &self, id: claim.id, wait };
         let waited = self.wait_on_own_connection(&claim, wait).await;

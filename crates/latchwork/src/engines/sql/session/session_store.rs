@@ -67,14 +67,15 @@ impl SessionTerms {
         Self { ttl, ..self }
     }
 
-    /// The longest single wait in the server. It is a part of the ttl, because the lease counts from the time at which
-    /// the request was sent.
+    /// The longest single wait in the server. It is a part of the ttl, because the lease counts from the time
+    /// at which the request was sent.
     pub(in crate::engines) fn slice(&self) -> Duration {
         self.ttl / 3
     }
 }
 
-/// Runs a function when the task that drives a connection is dropped: the holders of locks on it must learn of its end.
+/// Runs a function when the task that drives a connection is dropped: the holders of locks on it must learn
+/// of its end.
 pub(super) struct CloseHook(Option<Box<dyn FnOnce() + Send>>);
 
 impl CloseHook {
@@ -91,8 +92,8 @@ impl Drop for CloseHook {
     }
 }
 
-/// The error for a [`terminate`](SessionConnection::terminate) that the server did not carry out in time: all locks of
-/// that connection are still held.
+/// The error for a [`terminate`](SessionConnection::terminate) that the server did not carry out in time: all
+/// locks of that connection are still held.
 pub(in crate::engines) fn not_terminated(engine: &str, shown_as: &str, number: i64) -> Error {
     let message = format!("{engine} at {shown_as}: connection {number} was terminated, but is still open");
     Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown)
@@ -117,24 +118,24 @@ pub(in crate::engines) trait SessionStore: Send + Sync + 'static {
     /// Connects with the first statement.
     fn tokens(&self) -> Self::Tokens;
 
-    /// Refuses a server on which locks would be lost: a proxy or pooler in between shares its connections between
-    /// clients.
+    /// Refuses a server on which locks would be lost: a proxy or pooler in between shares its connections
+    /// between clients.
     fn refuse_unfit(&self) -> impl Future<Output = Result<()>> + Send;
 
     /// Opens a connection on the runtime of the caller. Once closed, it stays closed. Refuses a replica.
     fn open(&self, moving: &Arc<Moving>) -> impl Future<Output = Result<Self::Connection>> + Send;
 }
 
-/// A connection that can hold locks. Requests are carried out in the order in which they are first polled, even if the
-/// caller no longer waits for the reply. So a request after an unanswered one has a known effect.
+/// A connection that can hold locks. Requests are carried out in the order in which they are first polled,
+/// even if the caller no longer waits for the reply. So a request after an unanswered one has a known effect.
 pub(in crate::engines) trait SessionConnection: Send + Sync + 'static {
     fn backend(&self) -> Backend;
 
     /// Whether any request would fail.
     fn is_closed(&self) -> bool;
 
-    /// Takes the lock if it is free, and draws a token for the name in `fenced`. Never called for a lock that this
-    /// connection may hold.
+    /// Takes the lock if it is free, and draws a token for the name in `fenced`. Never called for a lock that
+    /// this connection may hold.
     fn try_lock(
         &self,
         key: Key,
@@ -157,8 +158,8 @@ pub(in crate::engines) trait SessionConnection: Send + Sync + 'static {
     /// Sends a request without effect, so that the server keeps the connection.
     fn heartbeat(&self) -> impl Future<Output = Result<()>> + Send;
 
-    /// Ends another connection and all its locks, and waits until it is gone. Returns false if it does not exist any
-    /// more.
+    /// Ends another connection and all its locks, and waits until it is gone. Returns false if it does not
+    /// exist any more.
     fn terminate(&self, backend: Backend) -> impl Future<Output = Result<bool>> + Send;
 
     /// The holder of a lock and its waiters, as far as the server lists them.

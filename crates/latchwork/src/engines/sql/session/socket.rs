@@ -10,7 +10,8 @@ use tokio::runtime::{self, Handle};
 
 use crate::net::dial::dial;
 
-/// A socket that registers itself with the runtime on which it is polled, because its last runtime may be blocked.
+/// A socket that registers itself with the runtime on which it is polled, because its last runtime may be
+/// blocked.
 pub(in crate::engines) struct Socket {
     /// `None` only after it could not be registered.
     stream: Option<TcpStream>,
@@ -60,8 +61,8 @@ impl AsyncWrite for Socket {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        // A task of another runtime writes for itself, and leaves the socket registered with the runtime that reads. And a
-        // runtime that has just registered the socket does not know yet that it is writable.
+        // A task of another runtime writes for itself, and leaves the socket registered with the runtime that
+        // reads. And a runtime that has just registered the socket does not know yet that it is writable.
         if let Ok(written) = self.twin.write(bytes) {
             return Poll::Ready(Ok(written));
         }

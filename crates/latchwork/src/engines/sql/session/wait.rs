@@ -36,16 +36,16 @@ impl<S: SessionStore> SessionEngine<S> {
                     };
                 }
                 ClaimPhase::Idle => {
-                    // In a task, because this future may be dropped at any await. On this runtime, so that a grant is
-                    // not passed between threads.
+                    // In a task, because this future may be dropped at any await. On this runtime, so that a
+                    // grant is not passed between threads.
                     if let Some(wait) = claims.begin_wait(claim.id, here) {
                         tokio::spawn(pool.clone().wait_in_server(Arc::new(claim.clone()), wait));
                     }
                     continue;
                 }
-                // A task on another runtime began this wait, and that runtime may be blocked. The claim is sent again,
-                // after the connection of the wait has ended. Until then the connection stays in the entry, because the
-                // server may grant the lock there.
+                // A task on another runtime began this wait, and that runtime may be blocked. The claim is
+                // sent again, after the connection of the wait has ended. Until then the connection stays in
+                // the entry, because the server may grant the lock there.
                 ClaimPhase::Waiting(wait) if wait.runtime != here => {
                     let mut abandoned = None;
                     // Unless the lock was granted there just now.

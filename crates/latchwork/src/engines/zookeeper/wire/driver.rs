@@ -45,8 +45,8 @@ type RequestBatches = mpsc::UnboundedReceiver<Vec<QueuedRequest>>;
 pub(super) struct QueuedRequest {
     pub(super) request: NodeRequest,
     pub(super) watcher: Option<Watcher>,
-    /// Checked just before the request is sent, after all events that have arrived. If it does not hold, the request
-    /// fails as not sent.
+    /// Checked just before the request is sent, after all events that have arrived. If it does not hold, the
+    /// request fails as not sent.
     pub(super) condition: Option<Condition>,
     pub(super) reply: oneshot::Sender<ReplyResult>,
 }

@@ -114,8 +114,8 @@ impl Session {
         replies.try_into().unwrap_or_else(|_| unreachable!("each request has one result"))
     }
 
-    /// Sends a request if `condition` holds when the session's thread sends it. Events that have arrived are handled
-    /// before.
+    /// Sends a request if `condition` holds when the session's thread sends it. Events that have arrived are
+    /// handled before.
     ///
     /// # Errors
     /// [`WireError::NotSent`] if the condition does not hold.
